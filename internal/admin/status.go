@@ -62,7 +62,7 @@ type report struct {
 	Generations []watch.PolledGeneration `json:"generations"` // at most 100 generations, those with the longest time since their last response first
 }
 
-// limiters contains the states of the limiters that reject or delay requests now. The keys are fingerprints of API
+// limiters contains the states of the limiters that currently reject or delay requests. The keys are fingerprints of API
 // keys.
 type limiters map[string]limiter.State
 

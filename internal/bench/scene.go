@@ -18,7 +18,7 @@ type scene struct {
 	catalog *stub
 	server  *process
 	client  easelv1.GenerationServiceClient
-	undo    []func() // functions that stop the parts of the scene, in the order in which these were started; stop calls them in reverse order
+	undo    []func() // functions that stop the scene's parts, in the order in which the parts were started; stop calls them in reverse order
 }
 
 // start starts all parts of a scene.

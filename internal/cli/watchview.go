@@ -93,7 +93,7 @@ var conditions = map[easelv1.UpstreamCondition]string{
 	easelv1.UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED: "the catalog rejects the server's API key, which its operator must replace; the watch continues",
 }
 
-// applyHeartbeat shows the estimate of the remaining time in a heartbeat. If the catalog's condition has changed since the
+// applyHeartbeat shows the remaining time that a heartbeat estimates. If the catalog's condition has changed since the
 // previous heartbeat, it also prints the new condition.
 func (v *watchView) applyHeartbeat(h *easelv1.Heartbeat) {
 	before, now := v.condition, max(h.UpstreamCondition, easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY)

@@ -227,7 +227,8 @@ func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cance
 	}
 }
 
-// finish records the outcome of a run. If the run failed because the process is stopping, finish only releases the lease.
+// finish records the outcome of a job's run. If the run failed because the process is stopping, finish only releases the
+// lease.
 func (j *Jobs) finish(ctx context.Context, k *kind, job ledger.Job, outcome ledger.Outcome, failed error, stopped bool) error {
 	switch {
 	case failed != nil && stopped:

@@ -156,7 +156,7 @@ func TestSealedDatabaseRejectsWrites(t *testing.T) {
 }
 
 // An operator may restore a dump into a database that a server is still using. After that, no order may be
-// resent, neither by this server nor after a restart.
+// resent, either by this server or by one that starts later.
 func TestRestoreBeneathServerResendsNothing(t *testing.T) {
 	url := proctest.Database(t)
 	l := open(t, url)

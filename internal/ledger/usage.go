@@ -25,7 +25,7 @@ const (
 // epoch.
 const microsecondsOfDay = int64(24 * time.Hour / time.Microsecond)
 
-// dimensions contains the SQL expression for each dimension. The placeholder {bytes} selects a comparison by bytes, so that
+// dimensions contains the SQL expression for each dimension. The placeholder {bytes} selects a bytewise comparison, so that
 // pages have a stable order.
 var dimensions = map[Dimension]string{
 	ByDay: fmt.Sprintf("CAST(start_time / %d AS TEXT) {bytes}", microsecondsOfDay), ByOwner: "owner {bytes}", ByCaller: "caller {bytes}", ByModel: "model_id {bytes}", ByLabel: "label {bytes}",

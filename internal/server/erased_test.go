@@ -13,7 +13,7 @@ import (
 )
 
 // servedLabels calls every method that returns labels. It returns the given generation's labels in each response, keyed
-// by a name for the call.
+// by a short description of the call.
 func servedLabels(t *testing.T, c caller, id string) map[string]map[string]string {
 	t.Helper()
 	var got easelv1.GetGenerationResponse

@@ -2,8 +2,8 @@ package simulation
 
 import "github.com/easel-grpc/easel/internal/promises"
 
-// noRequestInAPause checks that a process sends no request with an API key while the catalog has requested a pause for
-// this API key.
+// noRequestInAPause checks that a process sends no request with an API key during a pause that the catalog has requested
+// for this API key.
 func noRequestInAPause(o *outcome, say promises.Say) {
 	last := map[account]request{} // for each account, the latest request whose response asked for a pause
 	for _, r := range o.sent() {

@@ -65,7 +65,7 @@ type faultAction struct {
 	victim func(s *runningFault)
 }
 
-// start starts each trouble, which is a planned fault, at its time in the plan.
+// start starts each planned fault at its time in the plan.
 func (w *world) start() {
 	for _, t := range w.plan.Troubles {
 		owner := w.tenants[int(w.seed(t.String())>>10)%w.plan.Tenants]

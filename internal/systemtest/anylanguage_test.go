@@ -101,8 +101,8 @@ func headers(t *testing.T, libraries ...string) {
 	}
 }
 
-// workplace returns a temporary directory that contains a link to gen, so that commands for the root of the repository
-// also work there.
+// workplace returns a temporary directory that contains a link to gen. Commands that must run in the root of the repository
+// therefore work there too.
 func workplace(t *testing.T) string {
 	t.Helper()
 	work := t.TempDir()

@@ -199,8 +199,8 @@ func (a *agenda) readSingly(e *generation, now time.Time) {
 	a.pollAt(e, earliest(e.polling.due, now))
 }
 
-// pollAfter schedules the next poll of a generation at about the time now plus gap. The exact time depends on jitter, a
-// random number in [0, 1).
+// pollAfter schedules the next poll of a generation for the time now plus gap, changed by up to a tenth of gap. The change
+// depends on jitter, a random number in [0, 1).
 func (a *agenda) pollAfter(e *generation, gap time.Duration, jitter float64, now time.Time) {
 	e.polling.gap = gap
 	a.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))

@@ -81,7 +81,7 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		return reads
 	}
 	p.next = s.sweepAt
-	slow := s.sweptAt.Add(s.least) // after this time, first reads no longer wait for the list request in flight
+	slow := s.sweptAt.Add(s.least) // after this time, the first reads of generations no longer wait for the list request in flight
 	switch {
 	case s.sweeping && s.now.Before(slow):
 		p.next = slow

@@ -272,9 +272,9 @@ func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id s
 	})
 }
 
-// Called records the error from a call's request to the catalog if the catalog requested a pause. It requests a pause with a
-// rate limit error, or with a 503 that has a Retry-After header. Heartbeats contain the recorded error while the limiter pauses
-// all requests. Called ignores all other errors.
+// Called records the error from a call's request to the catalog if the error requests a pause. Such an error is either a rate
+// limit error, or a 503 with a Retry-After header. Heartbeats contain the recorded error while the limiter pauses all requests.
+// Called ignores all other errors.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	if outcome := catalog.ResultOf(err).Outcome; outcome != limiter.Throttled && outcome != limiter.Unavailable {
 		return
