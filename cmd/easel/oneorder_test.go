@@ -50,8 +50,8 @@ func TestOneOrderRunsThroughLittle(t *testing.T) {
 	}
 }
 
-// blocksOf starts a process, sends it the given number of orders, and returns the number of executions of each
-// block of code, keyed by the block's position and statement count.
+// blocksOf starts a process and sends it the given number of orders. It returns the number of times that each
+// block of code was executed, keyed by the block's position and statement count.
 func blocksOf(t *testing.T, program string, orders int) map[string]int {
 	t.Helper()
 	box, err := startCatalog(t.Context(), "127.0.0.1:0", sandbox.Config{Seed: 1, Speed: 1e-3}, false)

@@ -245,7 +245,7 @@ func changed(why string) error {
 func (b *contentBody) connect(ctx context.Context) error {
 	from := b.at
 	if b.etag == "" {
-		from = b.start // without an ETag, the bytes that were already delivered are read again, to compare them
+		from = b.start // without an ETag, the bytes that were already delivered are read again, to check that they have not changed
 	}
 	// The request has a Range header even if it asks for the complete file. The response then contains the size in both
 	// Content-Range and Content-Length, so a wrong Content-Length is detected.

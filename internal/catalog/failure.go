@@ -99,7 +99,7 @@ func kindOf(op string, status int, code string) Kind {
 	return KindContract
 }
 
-// codeDecides reports whether the error code in a response takes precedence over the HTTP status. This is so for every 4xx
+// codeDecides reports whether the error code in a response takes precedence over the HTTP status. It does for every 4xx
 // except 408 and 425, which are never treated as rejections, whatever the body contains.
 func codeDecides(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly

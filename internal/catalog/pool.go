@@ -15,8 +15,8 @@ import (
 )
 
 // pool contains the connections for one group of requests, such as orders. A connection is never used for more than one API
-// key. So if the catalog or a proxy sends two responses to one request, the second can't be mistaken for the response to a
-// request with another API key.
+// key. Otherwise, if the catalog or a proxy sent two responses to one request, the second could be mistaken for the response to
+// a request with another API key.
 type pool struct {
 	base    *http.Transport  // template for the transport of each API key
 	limiter *limiter.Limiter // limits the requests in flight

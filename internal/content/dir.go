@@ -86,8 +86,8 @@ func (d dir) Size(_ context.Context, name string) (int64, error) {
 	return info.Size(), nil
 }
 
-// Delete implements [Store]. It can also remove the incomplete file that an aborted write leaves, because List returns the name
-// of that file, which ends with .part.
+// Delete implements [Store]. It can also remove an incomplete file from an aborted write. List returns the names of these files,
+// which end with .part.
 func (d dir) Delete(_ context.Context, name string) error { return ignoreMissing(d.root.Remove(name)) }
 
 // List implements [Store]. It skips files that are deleted while it runs.

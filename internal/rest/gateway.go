@@ -129,7 +129,7 @@ func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 // jsonOut also writes fields that have their default value, such as false, 0 or "". Field names are in camelCase.
 var jsonOut = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// jsonIn rejects unknown fields. If it ignored them, a misspelled option could result in a different order. The recursion
-// limit for JSON is well below the limit of the protobuf wire format, because one level of JSON takes several levels of the
-// wire format.
+// jsonIn rejects unknown fields. If it ignored them, a request with a misspelled option could place an unintended order. The
+// recursion limit for JSON is well below the limit of the protobuf wire format, because one level of JSON takes several levels
+// of the wire format.
 var jsonIn = protojson.UnmarshalOptions{DiscardUnknown: false, RecursionLimit: 2000}

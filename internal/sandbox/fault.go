@@ -47,7 +47,7 @@ type Fault struct {
 	CutAfter           int64          `json:"cutAfter,omitempty" means:"Number of bytes that are sent before the cut."`
 }
 
-// ExampleFault rejects the next two requests that place an order with status 503, as an overloaded catalog would. Both can be
+// ExampleFault responds with status 503 to the next two requests that place an order, as an overloaded catalog would. Both can be
 // attempts to place the same order, because Easel resends an order after this status.
 const ExampleFault = `{"route":"POST /generations","status":503,"count":2}`
 
