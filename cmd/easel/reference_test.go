@@ -21,7 +21,7 @@ var updatePages = flag.Bool("update", false, "write the generated parts of docs/
 // TestThePageOfSettingsIsThatOfServe compares the names, defaults and descriptions in docs/settings.md with the settings of
 // 'easel serve'.
 func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
-	settings := map[string]string{} // expected lines of the page for each help group, keyed by the group's key
+	settings := map[string]string{} // expected lines of docs/settings.md for each help group, keyed by the group's key
 	count := 0
 	for _, command := range grammarParser(t).Model.Children {
 		if command.Name != "serve" {

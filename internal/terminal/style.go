@@ -9,7 +9,7 @@ import (
 
 // Style describes whether a stream can show a live line and colors. The zero value means that it can show neither.
 type Style struct {
-	Terminal bool // whether the stream is a terminal that can show a live line
+	Terminal bool // whether the stream is a terminal that can show a live line, which later output replaces
 	Colour   bool
 }
 

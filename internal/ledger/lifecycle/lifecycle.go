@@ -135,8 +135,8 @@ func (o Order) Written() (next Order, free bool) {
 	return Order{State: Open}.lease(), true
 }
 
-// Resume returns the step for the background recovery of orders. A held order is never resent: its outcome has been unknown since
-// the ledger was copied or restored.
+// Resume returns the step for the background recovery of orders. It does not resend a held order, whose outcome has been unknown
+// since the ledger was copied or restored.
 func (o Order) Resume() Step {
 	if o.Held {
 		return o.stay(Nothing, Silence)
