@@ -100,7 +100,8 @@ func (c *changing) run(token string, args ...string) printed {
 	return easelEnv(c.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": c.served.addr("admin"), "EASEL_ADDR": c.served.addr("grpc"), "EASEL_API_KEY": token}, args...)
 }
 
-// state describes everything that an operator can change. Any such change results in a different description.
+// state returns a description of everything that an operator can change. Any such change results in a different
+// description.
 func (c *changing) state() string {
 	c.Helper()
 	counts := ""

@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
-// headings returns one text for each declaration in file: the text that must precede the declaration's explanation in
-// docs/contract.md. It is a heading, or the first cells of a table row.
+// headings returns a text for each declaration in file: a heading, or the first cells of a table row. In
+// docs/contract.md, the declaration's explanation must directly follow this text.
 func headings(file protoreflect.FileDescriptor) (all []string) {
 	for n := range file.Services().Len() {
 		service := file.Services().Get(n)

@@ -173,8 +173,7 @@ func allTests(t *testing.T) map[string]bool {
 	return names
 }
 
-// eachTest calls visit for each test in the repository, with the test's name and with the comments that [commentedTests]
-// returns for it.
+// eachTest calls visit for each test in the repository, with the test's name and its comments: see [commentedTests].
 func eachTest(t *testing.T, visit func(name, comment string)) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, entry fs.DirEntry, err error) error {

@@ -16,7 +16,7 @@ import (
 // ofCalls names the packages whose log lines are about calls. Operators search these log lines by attribute.
 var ofCalls = []string{"server", "orders", "watch", "events", "telemetry", "ledger"}
 
-// The table in deploy/telemetry.md must contain exactly the attributes of the log lines in the packages in ofCalls.
+// The table in deploy/telemetry.md must contain exactly the attributes of the log lines about calls.
 func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
 	_, table, _ := strings.Cut(proctest.Read(t, "deploy", "telemetry.md"), "| attribute of a line | |\n")
 	table, _, _ = strings.Cut(table, "\n\n")

@@ -52,7 +52,7 @@ func TestAttackOnTheAdminListenerByPages(t *testing.T) { // fault A17
 				w := httptest.NewRecorder()
 				handler.ServeHTTP(w, r)
 				refused := w.Code == http.StatusForbidden || w.Code == http.StatusMisdirectedRequest
-				asked := w.Code == http.StatusOK || test.method == http.MethodPost && w.Code == http.StatusBadRequest // whether the request reached its route; a POST without a body then returns 400
+				asked := w.Code == http.StatusOK || test.method == http.MethodPost && w.Code == http.StatusBadRequest // whether the request reached its route, which responds with 400 to a POST without a body
 				if test.served != asked || test.served == refused {
 					t.Errorf("%s %s of %s with %q returned %d: %s", test.method, test.path, test.host, test.headers, w.Code, w.Body)
 				}

@@ -66,7 +66,7 @@ type report struct {
 // keys.
 type limiters map[string]limiter.State
 
-// report returns the current report.
+// report collects the data for /status.json.
 func (s Status) report(ctx context.Context) report {
 	hub, known := s.Hub(), s.Ledger()
 	r := report{
@@ -83,7 +83,7 @@ func (s Status) report(ctx context.Context) report {
 	return r
 }
 
-// serveReport responds with the report.
+// serveReport serves /status.json.
 func (s Status) serveReport(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, s.report(r.Context()))
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// quiet returns the status of a server without problems. It also returns the snapshot of watches that the status
-// reads, so that a test can change it.
+// quiet returns the status of a server without problems, and the snapshot of the hub in this status. A test can
+// change the snapshot.
 func quiet() (*watch.Snapshot, Status) {
 	hub := &watch.Snapshot{Time: time.Now()}
 	return hub, Status{

@@ -16,7 +16,7 @@ type row struct {
 	limit    float64
 	atLeast  bool // whether the limit is a minimum instead of a maximum
 	absolute bool // whether easel's value itself is compared with the limit
-	excess   bool // whether easel's value minus the peer's value is compared with the limit
+	excess   bool // whether the limit applies to easel's value minus the peer's value, instead of their ratio
 	counted  bool // whether the value is a count or a size instead of a time; with -counts, only these rows are measured
 }
 
@@ -67,7 +67,7 @@ func (r row) isCalled(name string) bool {
 // result contains a row and its measured values.
 type result struct {
 	row
-	peer, easel []float64 // one value for each repeat
+	peer, easel []float64 // one value per repetition of the measurement
 }
 
 func (r row) result(measured []map[facade]figures) result {

@@ -112,7 +112,7 @@ func TestABodyThatIsCutAgainAndAgainResumesWhileItGrows(t *testing.T) {
 	if err != nil || !bytes.Equal(got, film[500:]) || w.count() != 12 {
 		t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
 	}
-	for n, r := range w.requests { // later requests must send the etag in If-Range, so that the catalog returns no range of another file
+	for n, r := range w.requests { // requests after the first must send the etag in If-Range, so that the catalog does not continue with a different file
 		want := map[bool]string{true: `"v1"`}[n > 0]
 		if r.Header.Get("Range") != fmt.Sprintf("bytes=%d-", 500+9000*n) || r.Header.Get("If-Range") != want {
 			t.Errorf("request %d has the headers %v", n, r.Header)

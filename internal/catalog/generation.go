@@ -71,7 +71,7 @@ func generationRecord(a answer, requestedID string) (r *Record, certain bool, er
 	return r, certain, nil
 }
 
-// candidate is an object that has an ID, and that may be the record of the generation.
+// candidate is an object that has an ID and may be the record of the generation.
 type candidate struct {
 	*Record
 	id           string
@@ -86,8 +86,8 @@ var (
 	looseMembers    = set(names("job", "result", "item")) // names of members that may contain only a part of the generation instead of the generation itself
 )
 
-// findGeneration finds the record of a generation in a value. A wrapped object has priority, because a wrapper can have its
-// own ID and status. certain is false if two IDs could belong to the generation. ok is false if the value is not an object.
+// findGeneration finds the record of a generation in a value. A wrapped object has priority over its wrapper, which can have
+// its own ID and status. certain is false if two IDs could belong to the generation. ok is false if the value is not an object.
 func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
 	top, ok := NewRecord(only(v))
 	if !ok {
@@ -119,10 +119,11 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 	return found
 }
 
-// choose returns the candidate that is the record of the generation. The first of these criteria that any candidate meets
-// decides: it has the requested ID; a name indicates that it is a generation; all candidates have the same ID; it is nested in
-// another object, and has a known status. choose returns false if several candidates with different IDs meet the deciding
-// criterion, if no candidate meets any criterion, or if the chosen nested candidate is only a part of the outermost one.
+// choose returns the candidate that is the record of the generation. It tries these criteria in order: the candidate has the
+// requested ID; a name indicates that it is a generation; all candidates have the same ID; the candidate is nested in another
+// object, and has a known status. The first criterion that any candidate meets decides. choose returns false if candidates with
+// different IDs meet this criterion, if no criterion is met, or if the chosen nested candidate is only a part of the outermost
+// one.
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {

@@ -140,9 +140,9 @@ func fieldList(items []JSON) ([]InputField, bool) {
 	return fields, true
 }
 
-// fieldObject reads an object whose member names are the names of input fields. The value of a member may be just the
-// field's type. If saysRequired is true, required lists the names of the required fields, but the description of a field
-// takes precedence over this list. Required fields are returned first.
+// fieldObject reads an object that maps the name of each input field to its description. A description may be just the field's
+// type. If saysRequired is true, required lists the names of the required fields, but a field's own description takes
+// precedence. Required fields are returned first.
 func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool) {
 	var first, others []InputField
 	for _, m := range v.Members() {

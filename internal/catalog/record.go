@@ -30,9 +30,9 @@ func NewRecord(v JSON) (*Record, bool) {
 	return r, true
 }
 
-// pick indexes a member by its key, which is the folded form of its name (see [Fold]). If two members have the same name, the
-// last one counts. If two members have the same key but different names, the member whose name sorts first counts. The result
-// therefore does not depend on the order of members with different names.
+// pick indexes a member by its key, which is the folded form of its name (see [Fold]). If members with different names have the
+// same key, the member whose name sorts first counts, regardless of their order. If two members have the same name, the last
+// one counts.
 func (r *Record) pick(m Member) {
 	key := keyOf(m.Name)
 	if key == "" {
@@ -71,7 +71,7 @@ func (r *Record) get(key string) (JSON, bool) {
 	return "", false
 }
 
-// hasTaken reports whether the member with the given name was taken.
+// hasTaken reports whether the member with the given name is marked as taken, which excludes it from Extra.
 func (r *Record) hasTaken(name string) bool {
 	return slices.ContainsFunc(r.picked, func(p picked) bool { return p.taken && p.name == name })
 }

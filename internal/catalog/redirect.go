@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// elsewhere is a client that downloads results from other hosts when the catalog redirects a request for a result. It uses
-// https and does not send the API key. It divides its connections fairly among API keys and owners.
+// elsewhere is a client that follows the catalog's redirects to results on other hosts. It uses https and does not send the API
+// key. It divides its connections fairly among API keys and owners.
 type elsewhere struct {
 	hosts []string // allowed hosts, in the form of [url.URL.Host]
 	pool  *pool

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// rejectedFor is the time for which [Client.Rejection] returns the error of a rejection.
+	// rejectedFor is the time after the rejection of an API key during which [Client.Rejection] returns the catalog's error.
 	rejectedFor = 5 * time.Second
 	// sharedRejectedFor is the time after a rejection of the shared API key during which background work does not use the key.
 	sharedRejectedFor = 2 * time.Minute

@@ -27,7 +27,7 @@ const (
 
 const (
 	smallBody      = 256 << 10 // bytes
-	maxLargeBodies = 4         // maximum number of response bodies above smallBody in memory, not counting responses to orders; such bodies are decoded one at a time
+	maxLargeBodies = 4         // maximum number of response bodies above smallBody in memory, not counting responses to orders; bodies above smallBody are decoded one at a time
 )
 
 // OpCreate is the route that places an order. Error.Op and http.Request.Pattern contain routes in this form.
@@ -62,7 +62,7 @@ type request struct {
 // errManyLarge means that a large response was not decoded in time, because other large responses were being read or decoded.
 var errManyLarge = errors.New("too many large responses at the same time")
 
-// errLate means that a request was not sent before its leaveBy.
+// errLate means that a request was not sent in time: see [timelyBody].
 var errLate = errors.New("request not sent in time")
 
 // timelyBody is a request body that is not sent after leaveBy. It checks both the monotonic clock and the wall clock, because the

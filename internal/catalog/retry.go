@@ -24,8 +24,8 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request,
 	return value, err
 }
 
-// retry calls the function once for each attempt. It stops when an attempt succeeds or fails permanently, or when no attempts or
-// time are left. After several consecutive failures with an API key, the key's limiter no longer allows retries.
+// retry calls the given function until it succeeds or returns a permanent error, or until no attempts or no time are left.
+// After several consecutive failures with an API key, the key's limiter allows no more retries.
 func (q *requester) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))

@@ -172,7 +172,8 @@ func (e *explanation) explain(v JSON) {
 	e.addMissing(missing, others(r.sent, read))
 }
 
-// memberOf returns the member that contains a part of a record. Input fields may be outside the record, in the body.
+// memberOf returns the member of r that contains the given part. Input fields may instead be outside the record, in the
+// response body.
 func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
 	member, ok := p.find(r)
 	if !ok && e.fieldsAreOutside && p.want == wantFields {

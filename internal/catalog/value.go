@@ -37,9 +37,9 @@ type writer struct {
 	redactor *redactor
 }
 
-// value appends v to a buffer. depth is the maximum nesting depth of v. If v is nested more deeply or must be omitted, value
-// appends nothing and returns false. ofKey means that v is inside an object that describes an API key. If ofKey and keep are
-// true, value omits the members that may contain the API key itself. It does not omit others, such as the daily cap.
+// value appends v to a buffer. It appends nothing and returns false if v must be omitted, or if v is nested more deeply than
+// depth. ofKey means that v is inside an object that describes an API key. If keep is also set, the members that may contain
+// the API key itself are omitted, but others, such as the daily cap, are kept.
 func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
 	switch v.Kind() {
 	case '"':

@@ -193,9 +193,9 @@ func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
 	return s.Err()
 }
 
-// faultsOf returns messages about invalid variables, flags and arguments. An empty flag is invalid, because its most likely
-// cause is an unset shell variable. For example, an empty --idempotency-key must not create a new key. Flags that can also be
-// set by an environment variable may be empty.
+// faultsOf returns messages about invalid variables, flags and arguments. An empty flag is invalid, unless an environment
+// variable can also set it. It usually comes from an unset shell variable: for example, an empty --idempotency-key would
+// silently create a new key.
 func faultsOf(line *kong.Context, env *environment) []string {
 	faults := env.faults
 	for _, path := range line.Path {

@@ -99,8 +99,8 @@ func build(t *testing.T, dir string, words []string) {
 	proctest.Run(t, command)
 }
 
-// placed returns a command in which the placeholder ROOT is replaced with the path of the repository, and DIR with dir.
-// words contains the words of the command.
+// placed returns the words of a command. It replaces the placeholder ROOT with the path of the repository, and DIR with
+// dir.
 func placed(t *testing.T, dir string, words []string) (found []string) {
 	t.Helper()
 	for _, word := range words {

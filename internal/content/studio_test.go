@@ -40,7 +40,7 @@ type upstream struct {
 	chunked bool   // whether results are sent without a Content-Length and without ranges
 	down    bool
 	rejects bool           // whether the API key is rejected
-	opened  map[string]int // number of times that the content of a generation was opened, by generation
+	opened  map[string]int // number of times that content was opened, keyed by generation ID
 }
 
 // RoundTrip returns the response of the simulated catalog.
@@ -350,7 +350,7 @@ func inStudio(t *testing.T, test func(*studio)) {
 	synctest.Test(t, func(t *testing.T) { test(newStudio(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"))) })
 }
 
-// onEach runs a test with each kind of database, in real time.
+// onEach runs a test once for each kind of database, in real time instead of simulated time.
 func onEach(t *testing.T, test func(*studio)) {
 	t.Helper()
 	proctest.OnEach(t, func(t *testing.T, url string) { test(newStudio(t, url)) })

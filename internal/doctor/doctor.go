@@ -100,7 +100,7 @@ func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	return report, nil
 }
 
-// examination is the state of a running examination.
+// examination contains the state of one call of [Examine].
 type examination struct {
 	Config
 	*Report

@@ -10,8 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// If a receiver never accepts an event, the event is abandoned after a day. Until then, it delays only later events
-// about the same generation.
+// If a receiver never accepts an event, the event is abandoned after a day. Until then, only later events about the
+// same generation are delayed.
 func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.answer = func(_ string, p post) (int, error) {

@@ -262,7 +262,7 @@ func TestAtMostSixteenEventsAreInFlightToATeam(t *testing.T) {
 // expired.
 func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 	inOffice(t, func(o *office) {
-		jobs := func(statement string) { // executes the statement twice, first with UPDATE and then with DELETE in place of CHANGE
+		jobs := func(statement string) { // executes the statement twice: with UPDATE in place of CHANGE, and then with DELETE
 			for _, change := range []string{"UPDATE", "DELETE"} {
 				proctest.Exec(o, o.url, strings.ReplaceAll(statement, "CHANGE", change))
 			}

@@ -103,8 +103,8 @@ func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) erro
 	})
 }
 
-// CopyAbandoned returns a change that abandons the request for a copy. If the ledger has an earlier copy, that copy remains in
-// use.
+// CopyAbandoned returns a change that gives up on a requested copy, and records problem as the reason. If the ledger has an
+// earlier copy, that copy remains in use.
 func CopyAbandoned(j Job, problem string) Change {
 	return func(tx *transaction) error {
 		return tx.endContent(j, `state = CASE WHEN object <> '' THEN {copied} ELSE {not copied} END, problem = $2`, storable(problem))

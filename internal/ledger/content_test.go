@@ -182,7 +182,7 @@ func TestCopiedLedgerHasTheJobsOfItsContents(t *testing.T) {
 	})
 }
 
-// Earlier failures to copy a result do not delay an operator's request for a copy.
+// An operator's request for a copy is handled at once, even if earlier attempts to copy the result have failed.
 func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")

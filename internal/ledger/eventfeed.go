@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Names of the facts about the event feed, which are rows of the table facts, and constants for assigning positions.
+// Names of the facts about the event feed, which are rows of the table facts, and constants for assigning positions to events.
 const (
 	feedFact        = "feed"          // name of the fact that stores the ID of the feed
 	positionFact    = "feed_position" // name of the fact that stores the highest assigned position
@@ -22,7 +22,7 @@ type FeedEvent struct {
 	Position int64
 }
 
-// FeedState describes the feed.
+// FeedState is the state of the event feed.
 type FeedState struct {
 	// ID identifies the feed. A copy of the ledger, or a new in-memory ledger, has another ID, because its positions refer to
 	// other events.

@@ -11,8 +11,8 @@ import (
 // JobLease is the length of a job's lease, measured by the database's clock. A process renews the lease while it runs the job.
 const JobLease = 20 * time.Second
 
-// maxJobDelay is longer than any delay of a job. A job that is due even later was written while the database's clock was
-// wrong.
+// maxJobDelay is longer than the delay of any job. If a job is due later than that, the database's clock was wrong when the
+// job was written.
 const maxJobDelay = 25 * time.Hour
 
 // Job is background work that is stored as a row of the ledger.
@@ -40,7 +40,7 @@ type Change func(*transaction) error
 
 // Outcome is the result of running a job. The zero value means that the job is done.
 type Outcome struct {
-	// Ended means that the run has already deleted the job, in a transaction of its own.
+	// Ended means that the function that ran the job has already deleted it, in a separate transaction.
 	Ended bool
 	// Again means that the job runs again after the delay After. The next run starts at Cursor.
 	Again  bool
@@ -68,8 +68,8 @@ func (l *Ledger) AddJob(ctx context.Context, j Job) error {
 // JobAdded returns a channel that receives a value after this process has written a job.
 func (l *Ledger) JobAdded() <-chan struct{} { return l.jobAdded }
 
-// dueJobs returns the SQL condition for an owner's due jobs of a kind. If one of these jobs is due more than maxJobDelay
-// from now, the clock was wrong when that job was written. All of the owner's jobs of the kind then count as due. The
+// dueJobs returns the SQL condition that selects an owner's due jobs of a kind. A job that is due more than maxJobDelay from
+// now was written while the clock was wrong. If the owner has such a job, all of its jobs of the kind count as due. The
 // condition is a single upper bound, so that the database can use an index.
 func dueJobs(owner string) string {
 	return `run_time <= (SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = ` + owner + ` AND run_time > (SELECT {now}) + ` + micro(maxJobDelay) + `)
@@ -83,7 +83,7 @@ func (l *Ledger) OwnersOfJobs(ctx context.Context, kind string) ([]string, error
 	return ask(ctx, l, scanText, ownersOfJobs, kind)
 }
 
-// firstInLine is the condition for jobs that have no earlier job in their line.
+// firstInLine is the SQL condition for a job that has no earlier job in its line.
 const firstInLine = `(due.line = '' OR NOT EXISTS (SELECT 1 FROM jobs AS earlier
 	WHERE earlier.owner = due.owner AND earlier.line = due.line AND earlier.line <> '' AND earlier.kind = due.kind AND earlier.id < due.id))`
 

@@ -25,7 +25,7 @@ type Filter struct {
 	// Statuses select only existing generations.
 	Statuses          []lifecycle.Status
 	Existing, Deleted bool
-	// Labels are the labels that an order must have.
+	// Labels selects only orders that have all of these labels.
 	Labels map[string]string
 	// Since selects orders that were written at or after this time. Zero means no limit.
 	Since time.Time

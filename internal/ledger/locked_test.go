@@ -47,7 +47,7 @@ func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // fault M3
 	}
 }
 
-// The recovery skips an order that is locked.
+// The recovery skips a locked order, so the lock does not delay other orders.
 func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 	at := proctest.Database(t)
 	l, other := open(t, at), open(t, at)

@@ -35,7 +35,7 @@ type Meter struct {
 	newest atomic.Pointer[Reading]
 }
 
-// NewMeter creates a meter and reads the ledger once. named is the value of [Reading.Named]. If named is false, the readings
+// NewMeter creates a meter and reads the ledger once. named is the value for [Reading.Named]. If it is false, the readings
 // contain no owners.
 func NewMeter(ctx context.Context, ledger *Ledger, named bool) *Meter {
 	m := &Meter{ledger: ledger, named: named}

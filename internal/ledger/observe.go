@@ -14,7 +14,7 @@ type Observation struct {
 	lifecycle.Observation
 	// Record is the complete record of the generation in this state, as JSON.
 	Record string
-	// Text is the text of the result, for event receivers. The ledger does not store it in the order.
+	// Text is the text of the result, which is sent to event receivers. It is not stored with the order.
 	Text *string
 	// APIKey is the SHA-256, in hex, of the forwarded API key with which the generation was read. Only orders that were sent
 	// with the same key are updated. APIKey is empty if the generation was read with the shared API key.

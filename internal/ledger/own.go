@@ -83,8 +83,8 @@ func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (plac
 	return placed, err
 }
 
-// recentlyEnded selects orders that used the shared API key and whose generation has ended. The latest end must have been
-// recorded within the last $1 microseconds: see [Ledger.RecentlyEnded].
+// recentlyEnded selects at most $2 orders that used the shared API key and whose latest end was recorded within the last $1
+// microseconds, latest first. An end is a terminal state, a refund or a deletion.
 const recentlyEnded = `ended_time <> 0 AND ended_time > {now} - $1 AND namespace <> api_key ORDER BY ended_time DESC LIMIT $2`
 
 // State is the recorded state of a generation.
@@ -115,8 +115,8 @@ func (l *Ledger) Generations(ctx context.Context, f Filter, most int) (ids []str
 	return ask(ctx, l, scanText, `SELECT generation_id FROM `+tables+` WHERE `+c.String(), c.args...)
 }
 
-// ofOwner returns the condition for the orders that created the given generations. If owner is not nil, the condition excludes
-// the orders of other owners.
+// ofOwner returns the SQL condition that selects the orders that created the given generations. If owner is not nil, it selects
+// only that owner's orders.
 func ofOwner(owner *string, generations []string) *clauses {
 	c := &clauses{all: []string{ofGenerations}, args: []any{asList(generations)}}
 	if len(generations) == 1 {

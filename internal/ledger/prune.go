@@ -48,8 +48,9 @@ func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
 	return forgotten, err
 }
 
-// surplusOrders selects all but $1 of the orders with an outcome. It ranks each owner's orders from the newest to the oldest,
-// and selects those that rank last. This prevents an owner with many orders from displacing the orders of other owners.
+// surplusOrders selects the orders to delete, so that only $1 orders with an outcome remain. It keeps the newest order of each
+// owner, then each owner's second newest, and so on. An owner with many orders therefore does not displace the orders of other
+// owners.
 const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders
 	WHERE state <> {open} AND (SELECT COUNT(*) FROM orders WHERE state <> {open}) > $1) AS ranked ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 

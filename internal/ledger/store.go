@@ -23,7 +23,7 @@ func (s Stores) All() []string {
 	return slices.DeleteFunc(append([]string{s.Name}, s.Former...), func(name string) bool { return name == "" })
 }
 
-// Own returns the names whose copies this ledger may delete.
+// Own returns the names in the store under which this ledger may delete copies.
 func (s Stores) Own() []string {
 	if !s.Adopted {
 		s.Former = nil
@@ -36,7 +36,7 @@ func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error
 	return l.tie(ctx, storeFact, suggested)
 }
 
-// Stores returns all of the ledger's names in its store.
+// Stores returns the ledger's current and former names in its store.
 func (l *Ledger) Stores(ctx context.Context) (s Stores, err error) {
 	type fact struct{ name, value string }
 	facts, err := ask(ctx, l, func(row scanner, f *fact) error { return row.Scan(&f.name, &f.value) },

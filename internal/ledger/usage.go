@@ -144,8 +144,8 @@ func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int6
 	return `SELECT 0 AS d0, order_time AS start_time, owner, caller, model_id, ` + label + ` AS label, ` + counts + ` FROM orders WHERE ` + q.between(c, condition, time, start, end)
 }
 
-// between returns an SQL condition that requires the given condition, and a value of the time column from start (inclusive) to
-// end (exclusive). If q has an owner, it also requires that owner.
+// between returns an SQL condition that adds a time range to the given condition. The range applies to the column time; start
+// is inclusive, and end is exclusive. If q has an owner, the rows must also belong to that owner.
 func (q UsageQuery) between(c *clauses, condition, time string, start, end int64) string {
 	condition = c.with(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
 	if q.Owner != nil {

@@ -225,8 +225,8 @@ func (l *Limiter) grant(now time.Time) {
 	}
 }
 
-// next returns the request that starts next. If no request may start yet, it returns nil, and check is the time until
-// the next check. If check is zero, no timer is needed: the next check is made when a request arrives or ends.
+// next returns the request that starts next, or nil if no request may start yet. check is then the time until the next check.
+// Zero means that no timer is needed, because the next check is made when a request arrives or ends.
 func (l *Limiter) next(now time.Time) (_ *Permit, check time.Duration) {
 	if len(l.queue.waiting) == 0 || l.pause.probe != nil || l.inFlight >= int(l.limit) {
 		return nil, 0

@@ -27,7 +27,8 @@ type Result struct {
 
 func (r Result) asksForPause() bool { return r.Outcome == Throttled || r.Outcome == Unavailable }
 
-// isServed reports whether the request counts toward its owner's share.
+// isServed reports whether the request counts toward its owner's share. A request that was not sent does not count, nor does
+// one to which the catalog responded by requesting a pause.
 func (r Result) isServed() bool { return !r.asksForPause() && r.Outcome != Unused }
 
 // Permit is the right to send one request. Until it is granted, it represents a request that waits in the queue.

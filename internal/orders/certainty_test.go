@@ -280,7 +280,7 @@ func TestTheResendWindowBeginsWithTheFirstAttempt(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			return reply(r, http.StatusServiceUnavailable, nil, ""), nil
 		})}, func(at *ledger.Config) { at.ResendWindow = time.Minute })
-		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second) // the first attempt takes 20 s; the timeout of 1 s only prevents a second attempt
+		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second) // the timeout of 1 s prevents a second attempt, but does not interrupt the first one, which takes 20 s
 		time.Sleep(40 * time.Second)
 		before := attempts
 		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)

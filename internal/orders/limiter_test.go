@@ -48,9 +48,8 @@ func (b *busyCatalog) RoundTrip(r *http.Request) (*http.Response, error) {
 	return reply(r, 201, header, fmt.Sprintf(`{"id":"g%d","status":"queued"}`, n)), nil
 }
 
-// placeMany concurrently places as many orders as the parameter many specifies, and returns the errors of the
-// orders that failed. Each order has the timeout within. The function change modifies each order before it is
-// placed.
+// placeMany concurrently places the given number of orders, and returns the errors from the orders that
+// failed. within is the timeout of each order. change modifies each order before it is placed.
 func placeMany(t *testing.T, c *client, many int, within time.Duration, change func(*order)) (failed []*orders.Error) {
 	t.Helper()
 	var mu sync.Mutex
@@ -198,7 +197,7 @@ func TestFewOrdersAreResentWhileTheDailyCapIsReached(t *testing.T) {
 		defer cancel()
 		before := upstream.posts.Load()
 		c.ResendAbandoned(ctx, testCredential)
-		if n, posts := begun.Load(), upstream.posts.Load()-before; n == 0 || posts == 0 || n > 9*11 || posts > 9*11 { // at most 9 orders are resent in each of 11 rounds: 8 concurrently, and one that was already selected; the rounds are a minute apart
+		if n, posts := begun.Load(), upstream.posts.Load()-before; n == 0 || posts == 0 || n > 9*11 || posts > 9*11 { // resends run in 11 rounds, a minute apart; each round resends at most 9 orders: 8 concurrently, and one that was already selected
 			t.Errorf("in ten minutes %d resends started and %d requests were sent", n, posts)
 		}
 	})

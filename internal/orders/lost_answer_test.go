@@ -52,7 +52,7 @@ func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault 
 		_, err := restarted.Create(t.Context(), s.cred, s.order("k"))
 		s.wantKind(err, catalog.KindInsufficientFunds)
 		if outcomeOf(err) != orders.NotPlacedByThisCall {
-			t.Errorf("a process that does not know the order returns %+v", err) // the process lacks the ledger of the earlier call, so it cannot know whether that call placed the order
+			t.Errorf("a process that does not know the order returns %+v", err) // the restarted process lost the ledger, so it cannot know whether the earlier call placed the order
 		}
 		if err := s.box.TopUp(t.Context(), s.key, 1, "one more"); err != nil {
 			t.Fatal(err)

@@ -311,8 +311,8 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	}
 }
 
-// If an order was sent under a forwarded API key, the ledger does not contain the request body. A repeat is sent only
-// if its body is identical to the body of the first attempt.
+// With a forwarded API key, the ledger does not contain the request body of an order. A repeat is sent only if its body
+// is identical to the body of the first attempt.
 func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		cred := catalog.Forwarded(catalog.NewSecret(s.key))

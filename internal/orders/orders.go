@@ -21,8 +21,8 @@ type Config struct {
 	// Ordered may be nil.
 	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
 	// KeyFirst means that the catalog checks the idempotency key before it validates the other parts of an order. If such a
-	// catalog rejects a resent order because of another part, it has no order with the key, so no earlier attempt was
-	// accepted.
+	// catalog rejects a resent order because of another part, it has found no order with the key. Therefore, it has accepted
+	// no earlier attempt.
 	KeyFirst bool
 	// Weight returns an owner's weight in the limiter. It is used when an order is resent in the background. If Weight is nil,
 	// every owner has the weight 1.

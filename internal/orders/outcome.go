@@ -97,8 +97,9 @@ func (s *submission) outcome() Outcome {
 	return Unknown
 }
 
-// knowsAll reports whether the ledger has every order that was placed with the credential. If the ledger is a copy, it lacks
-// the orders that were placed after it was copied. If the API key is forwarded, orders may also be placed without Easel.
+// knowsAll reports whether the ledger has every order that was placed with the credential. It returns false for a ledger in
+// memory, which loses its orders when the process exits, and for a copied ledger, which lacks the orders that were placed after
+// it was copied. It also returns false for a forwarded API key, with which orders may be placed without Easel.
 func (o *Orders) knowsAll(cred catalog.Credential) bool {
 	return cred.IsShared() && o.Ledger.IsDurable() && !o.Ledger.IsCopy()
 }

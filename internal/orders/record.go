@@ -25,9 +25,9 @@ func decodeRecord(text string) (v catalog.Version, ok bool) {
 	return v, json.Unmarshal([]byte(text), &v) == nil
 }
 
-// recordedVersion returns the generation of a placed order as recorded in the ledger. It has fewer details than the complete
-// state, but the same etag. If the clock of the process that recorded it was ahead, its observation time may be in the
-// future. recordedVersion replaces such a time with the current time, because otherwise newer observations would be ignored.
+// recordedVersion returns the recorded state of a placed order's generation. It has fewer details than the complete state,
+// but the same etag. If the observation time is in the future, because the clock of the process that recorded it was ahead,
+// recordedVersion replaces it with the current time. Otherwise, newer observations would be ignored.
 func recordedVersion(order ledger.Order) catalog.Version {
 	v, seen := decodeRecord(order.Record)
 	if !seen { // the state was never observed or was erased; its etag is stable, because order.Time never changes

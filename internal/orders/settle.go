@@ -147,8 +147,8 @@ func (l *look) proceed(err error) error {
 	return err
 }
 
-// witness reports whether the catalog has responded successfully to a request with this API key during this run. If there was
-// no such response yet, witness reads the account to obtain one.
+// witness reports whether the catalog has responded successfully to a request with the shared API key during this run. If there
+// was no such response yet, witness reads the account to obtain one.
 func (l *look) witness(ctx context.Context) bool {
 	if !l.witnessed {
 		_, err := l.orders.Catalog.Polls().Account(ctx, l.shared)
@@ -157,7 +157,8 @@ func (l *look) witness(ctx context.Context) bool {
 	return l.witnessed
 }
 
-// leaveAlone reports whether the cause of err would also affect the run's further requests. If so, the run should send none.
+// leaveAlone reports whether the run should send no further requests, because they would probably fail for the same reason as
+// err.
 func leaveAlone(err error) bool {
 	kind := catalog.KindOf(err)
 	return isOutage(err) || kind == catalog.KindCredentialRejected || kind == catalog.KindRateLimited

@@ -291,7 +291,7 @@ func (r *replica) close() {
 
 // outcomeOf returns the outcome that an order's error reports. It returns "" if err is not an [*orders.Error].
 func outcomeOf(err error) orders.Outcome {
-	if e, ok := err.(*orders.Error); ok { //nolint:errorlint // Place returns exactly this type
+	if e, ok := err.(*orders.Error); ok { //nolint:errorlint // Place never wraps this type
 		return e.Outcome
 	}
 	return ""

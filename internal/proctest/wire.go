@@ -12,7 +12,7 @@ import (
 // the proxy drops all bytes on it.
 type Wire struct {
 	Address string
-	CutAt   atomic.Int64 // after this number of bytes to a client, the proxy cuts the connection and resets CutAt to zero; zero means never
+	CutAt   atomic.Int64 // number of bytes to a client after which the proxy cuts the connection and resets CutAt to zero; zero means never
 	Cuts    atomic.Int64 // number of connections that were cut because of CutAt
 
 	target   string
@@ -63,7 +63,7 @@ func (w *Wire) Close() { _ = w.listener.Close() }
 func (w *Wire) carry(client net.Conn) {
 	server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", w.target)
 	if err != nil {
-		_ = client.Close() // the server does not accept connections
+		_ = client.Close() // the server is unreachable, so the client is disconnected too
 		return
 	}
 	c := &carried{client: client, server: server}

@@ -54,7 +54,7 @@ func statesGoForwards(r *Run, say Say) {
 			continue // a different replica responded, and it did not have the newer state yet
 		}
 		if known && e.Stream != before.Stream && (e.Process != before.Process || e.At-before.At > 20*time.Second) && r.mayLie(e.At) {
-			continue // the catalog may have reverted the state, and no process remembers its earlier response
+			continue // allowed, because the catalog may have reverted the state, and no process remembers its earlier response
 		}
 		if e.Kind == Read && r.mayLie(e.At) { // between calls, no process remembers the state of an unwatched generation
 			if before = delivered.watches(e); before.Kind == "" {

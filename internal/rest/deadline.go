@@ -57,7 +57,7 @@ func (w *deadlineWriter) Write(p []byte) (written int, err error) {
 		n, err := w.ResponseWriter.Write(chunk)
 		w.liftDeadline()
 		if err != nil && time.Since(began) >= w.timeout {
-			err = errNotRead // the error from HTTP/2 is less specific
+			err = errNotRead // more specific than the error from HTTP/2
 		}
 		written += n
 		if err != nil || written == len(p) {

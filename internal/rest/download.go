@@ -33,10 +33,10 @@ type downloads struct {
 	content openContent
 }
 
-// serve serves a result as a plain file, with ranges and ETags. The call runs through the same chain of processing steps as any
-// other DownloadGeneration call, but the bytes are copied directly from the service to the response.
+// serve serves a result as a plain file, with ranges and ETags. Like any other DownloadGeneration call, the request runs
+// through the server's chain of processing steps, but the bytes are copied directly from the service to the response.
 //
-// If the query parameter readOffset or readLimit selects a part of the result, the part is served as if it were the complete
+// If the query parameter readOffset or readLimit selects a part of the result, that part is served as if it were the complete
 // file, and a Range header is ignored.
 func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.DownloadGenerationRequest{GenerationId: params["generation_id"]}

@@ -258,7 +258,7 @@ func eventID(m proto.Message) string {
 	}
 	return strings.Map(func(c rune) rune {
 		if c < ' ' {
-			return -1 // a line break would end the ID
+			return -1 // removed, because a line break would end the ID
 		}
 		return c
 	}, id)

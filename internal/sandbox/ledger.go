@@ -51,7 +51,7 @@ func (s *Sandbox) charge(tx link, who account, g generation) error {
 	return s.addEntry(tx, who.id, kindCharge, -g.cost, g.id, "render")
 }
 
-// checkCharge returns an error if a price exceeds the balance, or the unused part of the daily cap.
+// checkCharge returns an error if a price exceeds the balance or the unused part of the daily cap.
 func (s *Sandbox) checkCharge(tx link, who account, cents int64) error {
 	a, err := readAccountState(tx, who.id)
 	if err != nil {

@@ -32,7 +32,7 @@ func (s *Sandbox) schedule(generation, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended() {
-		return // the next process that opens the file runs the step
+		return // the sandbox is closed; the next process that opens the file runs the step
 	}
 	wait := time.Until(time.Unix(0, at))
 	s.steps.Go(func() {

@@ -116,7 +116,8 @@ func TestTheErrorTable(t *testing.T) {
 	}
 }
 
-// meet injects a row's fault, sends the row's call, and checks that the call returns the row's error.
+// meet tests a row of the error table: it injects the row's fault, sends the row's call, and checks that the call
+// returns the row's error.
 func (r row) meet(t *testing.T, s *stack, c caller) {
 	live := create(t, c, order(t, picture, "live", "a lake")).GetGenerationId()
 	r.fault.Route = errorCalls[r.call].route
@@ -132,8 +133,8 @@ func (r row) meet(t *testing.T, s *stack, c caller) {
 	r.check(t, wantStatus(t, err, r.code, r.reason, r.http), err)
 }
 
-// make sends a row's call. A create whose error has RetryInfo gets a short deadline, because the server resends the
-// order until the deadline of the call.
+// make sends a row's call. If the call places an order and the row's error has RetryInfo, the call gets a short
+// deadline, because the server resends the order until the deadline.
 func (r row) make(t *testing.T, c caller, id string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

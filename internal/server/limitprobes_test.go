@@ -93,8 +93,8 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2
 				t.Errorf("%d requests %s reached the catalog, want %d", got[route], route, sent[method])
 			}
 		}
-		// An unknown token is rejected even if its length is at the limit. The message for a longer token must be
-		// different, and must contain the limit.
+		// An unknown page token is rejected, even if its length is valid. If the token is too long, the message
+		// must be different and must contain the limit.
 		refusal := func(n int) string {
 			err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: strings.Repeat("t", n)}, &easelv1.ListModelsResponse{})
 			return wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest).Message()

@@ -98,7 +98,7 @@ func (c *chain) verified(raw []string) *tls.ConnectionState {
 		Roots: c.certificates.Known().ClientCAs, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if len(state.VerifiedChains) == 0 {
-		state.VerifiedChains = [][]*x509.Certificate{state.PeerCertificates} // an invalid chain, which makes stillVerified reject the state
+		state.VerifiedChains = [][]*x509.Certificate{state.PeerCertificates} // an invalid chain, so that stillVerified rejects the state
 	}
 	return state
 }

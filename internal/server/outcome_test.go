@@ -127,7 +127,7 @@ func sharedStackFrom(t *testing.T, file string, change ...func(*options)) *stack
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { // reloads the file periodically, as the program does
+	go func() { // reloads the callers file periodically, as the program does
 		for tick := time.NewTicker(reload.Interval); ; {
 			select {
 			case <-tick.C:

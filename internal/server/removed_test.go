@@ -253,7 +253,7 @@ func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
 					if late := time.Since(expiry); late < 0 || late > leeway+time.Second {
 						t.Errorf("the stream ended %v after the token", late)
 					}
-					if name == "a wait" { // after the credential has expired, WaitGeneration returns the latest state instead of an error
+					if name == "a wait" { // when the credential expires, WaitGeneration returns the latest state instead of an error
 						if err != nil {
 							t.Errorf("the stream ended with %v", err)
 						}

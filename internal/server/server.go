@@ -215,7 +215,7 @@ func (s *Server) stop(run *servers) {
 	group.Go(func() { s.stopGRPC(ctx, "grpc", run.public) })
 	group.Go(func() {
 		s.stopHTTP(ctx, "http", run.http)
-		s.stopGRPC(ctx, "rest", run.rest) // after the HTTP server, because REST requests call this server
+		s.stopGRPC(ctx, "rest", run.rest) // stopped after the HTTP server, because REST requests call this server
 	})
 	group.Wait()
 	s.stopHTTP(ctx, "admin", run.admin)

@@ -26,7 +26,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // DownloadGeneration streams the bytes of a result.
 func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-	content, err := s.Content(stream.Context(), req) // this context outlives the start of a drain, because a download can continue until the drain timeout
+	content, err := s.Content(stream.Context(), req) // this context is not canceled when a drain starts, because a download may continue until the drain timeout
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ type EventData struct {
 	Catalog string
 	// Results is the base URL of this server's REST API, for links to results. Empty means that events contain no links.
 	Results string
-	// Texts reports whether text results can be downloaded like files. They can if Easel keeps copies of them.
+	// Texts means that a text result can be downloaded like a file, because Easel keeps copies of results.
 	Texts bool
 }
 

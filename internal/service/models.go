@@ -154,7 +154,7 @@ func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string
 	return old.models, nil
 }
 
-// pause delays the next read of the models in a copy. c.mu must be held.
+// pause blocks refreshes of a cached copy for the given duration. c.mu must be held.
 func (c *modelCache) pause(k copyKey, pause time.Duration) {
 	if old, known := c.copies[k]; known {
 		old.notBefore = time.Now().Add(pause)

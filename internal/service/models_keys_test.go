@@ -11,7 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// These tests check which API keys may use a cached model, and when a model is removed from the cache.
+// The tests in this file check which API keys may use a cached model, and when a model is removed from
+// the cache.
 
 func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 	for code, want := range map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied} {

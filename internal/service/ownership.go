@@ -127,8 +127,8 @@ func (s *Service) attribution(ctx context.Context, id string) (ledger.Attributio
 	return own[id], err
 }
 
-// withoutLabels returns the attribution known for use while the ledger is unavailable. It omits the labels, because
-// they may have been erased since they were read.
+// withoutLabels returns a copy of known without labels, for use while the ledger is unavailable. The labels may have
+// been erased since they were read.
 func withoutLabels(known ledger.Attribution) ledger.Attribution {
 	known.Labels = nil
 	return known

@@ -327,7 +327,7 @@ func remedyOf(violations []Violation) (remedy string) {
 	for _, v := range violations {
 		switch {
 		case v.Field == "model_id":
-			return listModels // advice about inputs would not help, because the inputs depend on the model
+			return listModels // the model must be corrected first, because the valid inputs depend on it
 		case v.Field == "inputs", strings.HasPrefix(v.Field, "inputs."):
 			remedy = getModel
 		}

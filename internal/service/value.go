@@ -58,7 +58,8 @@ func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.V
 	return values
 }
 
-// value converts the JSON value of a field. If there is no value, or if it does not fit, value returns nil.
+// value converts the JSON value of a field. It returns nil if there is no value, or if the value does not fit in the
+// remaining space.
 func (r *room) value(path string, text catalog.Value) *structpb.Value {
 	if values := r.values(path, text); len(values) > 0 {
 		return values[0]

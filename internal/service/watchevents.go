@@ -213,9 +213,9 @@ func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (se
 // ledgerPause is the time between two attempts to read a ledger that does not respond.
 const ledgerPause = time.Second
 
-// wait waits for [ledgerPause] after a read of the ledger has failed with the error failed, so that the stream outlasts
-// an outage of the ledger. It returns an error immediately if the call has ended, or if failed is a fault that a retry
-// would not fix.
+// wait waits for [ledgerPause], so that the stream outlasts an outage of the ledger. failed is the error from the last
+// read of the ledger. wait returns an error immediately if the call has ended, or if failed is a fault that a retry would
+// not fix.
 func (w *watchOfEvents) wait(ctx context.Context, failed error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -120,7 +120,8 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 }
 
 // excludes reports whether a filter excludes a generation because of its model, or because of the labels or the owner
-// in the generation's attribution. An empty model is unknown, so the filter's model does not exclude it.
+// in the generation's attribution. If model is empty, the generation's model is unknown, and the filter's model
+// excludes nothing.
 func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attribution) bool {
 	for name, value := range filter.GetLabels() {
 		if has, ok := whose.Labels[name]; !ok || has != value {
@@ -185,9 +186,9 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 	})
 }
 
-// wants reports whether the filter selects the model of an update. If the filter names a model and the model of the
-// update is unknown, wants accepts only a deleted generation. The labels and the owner were checked before the hub
-// subscribed the watch to the generation.
+// wants reports whether the model of an update matches the filter. If the filter names a model and the update's model
+// is unknown, only a deletion matches. The labels and the owner were checked before the hub subscribed the watch to the
+// generation.
 func (w *watchOfMany) wants(u *watch.Update) bool {
 	model := cmp.Or(u.ModelID, w.whose[u.ID].Model)
 	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted

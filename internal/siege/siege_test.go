@@ -196,7 +196,7 @@ func (s *siege) cpu() time.Duration {
 	}
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	ticks := 0
-	for _, field := range fields[11:13] { // user and system time
+	for _, field := range fields[11:13] { // user and system time, in ticks of 10 ms
 		n, err := strconv.Atoi(field)
 		if err != nil {
 			s.t.Fatal(err)

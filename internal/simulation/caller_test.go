@@ -403,9 +403,8 @@ type reading struct {
 	limit          time.Duration // time after which the caller cancels the stream; zero means never
 }
 
-// readStream opens a stream with the function open, passes each message to the function take, and reads until the
-// stream ends. It returns the error that ended the stream. If the caller canceled the stream, it also returns the
-// reason as cause.
+// readStream opens a stream by calling open, and passes each message to take until the stream ends. It returns the
+// error that ended the stream. If the caller canceled the stream, it also returns the reason, as cause.
 func readStream[M any](c *caller, r reading, open func(ctx context.Context) (func() (M, error), error), take func(M)) (err, cause error) {
 	ctx, cancel := context.WithCancelCause(c.world.ctx)
 	defer cancel(nil)

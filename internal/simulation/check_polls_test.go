@@ -41,7 +41,7 @@ func (b *bucket) fill(at time.Duration) {
 	b.at = at
 }
 
-// renewal is the maximum time until every replica knows how many replicas share the poll rate.
+// renewal is the maximum time that replicas need to find out how many of them share the poll rate.
 const renewal = 12 * time.Second
 
 // pollsKeepToRate checks that the polls of each process under each API key do not exceed the poll rate. In a world with
@@ -92,7 +92,7 @@ func oncePolled(o *outcome, say promises.Say) {
 // onceIn performs the check of oncePolled for the polls of a single process. Two replicas may poll the same generation
 // at the same time, so their polls are checked separately.
 func (o *outcome) onceIn(list []request, who account, say promises.Say) {
-	last := map[string][]request{} // the latest reads of each path, at most three
+	last := map[string][]request{} // at most three reads of each path, the latest ones
 	for _, r := range list {
 		if r.op != routeRead || r.status == 404 || r.status == 401 { // skipped: callers do not share reads of missing generations or reads with invalid API keys, so each caller causes its own request
 			continue

@@ -150,9 +150,9 @@ func seenInTime(o *outcome, say promises.Say) {
 	}
 }
 
-// openGenerations returns a function that estimates the number of unfinished generations at a given time. To be on the
-// safe side, the function returns the maximum of this number and the numbers after each of the 200 preceding changes.
-// A generation counts as unfinished until 30 s after its end.
+// openGenerations returns a function that overestimates the number of unfinished generations at a given time. It
+// returns the maximum of the numbers at this time and after each of the 200 preceding changes. A generation counts as
+// unfinished until 30 s after its end.
 func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	var changes []time.Duration
 	type change struct {

@@ -20,8 +20,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// In a world with events, each team has a receiver. At times, a receiver is down or slow, returns 500, or accepts an
-// event without responding. After the planned length of the run, all receivers work.
+// If the simulated world has events, each team has a receiver. At times, a receiver is down or slow, returns 500, or
+// accepts an event without responding. After the planned length of the run, all receivers work.
 
 // eventSecret is the secret with which all teams' events are signed.
 const eventSecret = "whsec_c2ltdWxhdGVkX3NlY3JldCB0aGF0IHNpZ25zIGV2ZW50cw=="

@@ -85,8 +85,8 @@ func nothingReservedPastTheWindow(o *outcome, say promises.Say) {
 	}
 }
 
-// nothingChargedPastTheWindow checks that no order is charged after its resend window. It only checks runs with the
-// trouble M12, which freezes a process just before it sends an order.
+// nothingChargedPastTheWindow checks that no order is charged after its resend window. It checks only runs with the
+// fault M12, which freezes a process just before it sends an order.
 func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 	if !o.plan.Ledger || !slices.ContainsFunc(o.plan.Troubles, func(t trouble) bool { return t.ID == "M12" }) {
 		return

@@ -176,8 +176,7 @@ func (w *wire) reset() {
 	w.back.reset()
 }
 
-// abandon schedules a reset of the connection after the duration forsaken, as TCP does if the other end no longer
-// responds.
+// abandon resets the connection after the delay [forsaken], as TCP does if the other end no longer responds.
 func (w *wire) abandon() {
 	if w.lost {
 		return

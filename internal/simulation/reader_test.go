@@ -90,7 +90,7 @@ func (c *caller) list() {
 }
 
 // memory contains the generations that a caller has received in watches of many generations. It maps the ID of each
-// generation to its latest state. The caller keeps it when it reconnects.
+// generation to its latest state. A caller keeps its memory when it reconnects.
 type memory map[string]promises.Known
 
 // etags returns the etags that the caller knows, keyed by generation ID.

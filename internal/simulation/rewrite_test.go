@@ -46,9 +46,9 @@ func (e edit) apply(root string, changed map[string]string) error {
 	return nil
 }
 
-// find returns the start and end offsets of the function in a source file. Both are zero if the file does not contain
-// the function. It requires source that gofmt has formatted: there, a function ends either on its first line, or at the
-// next line that consists only of a closing brace.
+// find returns the start and end offsets of the function in a source file. Both are zero if the file does not contain the
+// function. The source must be formatted by gofmt, because find expects a function to end on its first line, or at the next
+// line that consists only of a closing brace.
 func (e edit) find(text string) (start, end int) {
 	name := e.function
 	if receiver, method, ok := strings.Cut(e.function, "."); ok {

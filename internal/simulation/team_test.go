@@ -22,8 +22,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// In a world with a ledger, callers authenticate with service tokens, and the replicas use one shared API key for all
-// tenants. All tenants except the first are teams.
+// If the simulated world has a ledger, callers authenticate with service tokens, and the replicas use one shared API
+// key for all tenants. All tenants except the first are teams.
 
 // monthlyBudget returns the thrifty team's monthly budget for a given daily budget, both in cents. It exceeds the
 // daily budget by only an eighth. The team therefore reaches the threshold of its monthly budget on the first day, and

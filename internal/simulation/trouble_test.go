@@ -127,7 +127,8 @@ func (s *runningFault) meet(a faultAction, fired func() int) {
 	}
 }
 
-// inject injects the fault f into the sandbox, once for each route.
+// inject injects the fault f into the sandbox, once for each route. end removes the faults. fired returns the number of
+// requests that they have affected.
 func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fired func() int) {
 	var handles []*sandbox.Injected
 	for _, route := range routes {
@@ -394,9 +395,9 @@ func (s *runningFault) restart(stop func(*replica)) (end func(), fired func() in
 	defer r.setAbsent(false)
 	s.c.note(promises.Event{Kind: promises.Fault, Process: r.current().name, Text: s.ID + " stops"})
 	stop(r)
-	// The new process does not wait until the old process has exited, because Shutdown in net/http polls with random
-	// jitter, which the seed does not determine. If the old process drains slowly, both processes run at the same time,
-	// as in a rolling update.
+	// The new process starts after a fixed time, even if the old process has not exited yet. The time of the exit is not
+	// reproducible, because Shutdown in net/http polls with random jitter, which the seed does not determine. If the old
+	// process drains slowly, both processes run at the same time, as in a rolling update.
 	away := time.Duration(s.Variant) * 3 * time.Second
 	s.For = away + drainTimeout + 5*time.Second
 	s.c.sleep(away + time.Millisecond)

@@ -19,7 +19,7 @@ import (
 func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	t.Parallel()
 	protoc := tool(t, "protoc")
-	headers(t, "protobuf") // protoc needs google/protobuf/*.proto, which on Debian is in the same package as these headers
+	headers(t, "protobuf") // protoc needs google/protobuf/*.proto, which Debian packages together with the headers of protobuf
 	tree := filepath.Join(proctest.Root, "gen", "proto")
 	files, err := filepath.Glob(filepath.Join(tree, "*", "*", "*.proto"))
 	if err != nil || len(files) < 10 {

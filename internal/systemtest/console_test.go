@@ -77,7 +77,7 @@ func (s *studio) order(caller, model string, inputs map[string]any, labels map[s
 	}
 	answer, text := proctest.Request(s.t, http.MethodPost, "http://"+s.rest+"/v1/generations", string(body), "Authorization", "Bearer "+caller+"-token")
 	if answer.StatusCode == http.StatusTooManyRequests { // the server is overloaded
-		time.Sleep(time.Second) // RetryInfo requests this delay
+		time.Sleep(time.Second) // the delay that RetryInfo requests
 		s.order(caller, model, inputs, labels)
 		return
 	}

@@ -29,8 +29,8 @@ func newCatalog(t *testing.T, keys int, flags ...string) facility {
 	return facility{proctest.NewStack(t, flags...).WithKeys(keys).With(proctest.Settings{"EASEL_DRAIN_TIMEOUT": "1s"})}
 }
 
-// watch orders renders with the given API key, and starts as many 'easel watch' processes for each render as
-// the parameter watches says. It returns the generation IDs.
+// watch orders the given number of renders with an API key, and starts the given number of 'easel watch'
+// processes for each render. It returns the generation IDs.
 func (f facility) watch(key string, renders, watches int) (ids []string) {
 	f.Helper()
 	env := f.caller(key)

@@ -1,6 +1,6 @@
 package telemetry
 
-// Kind is the kind of a metric.
+// Kind is a kind of metric, such as a counter.
 type Kind string
 
 // The kinds.

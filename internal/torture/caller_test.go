@@ -115,8 +115,8 @@ func (c *caller) work(ctx context.Context, colleague *caller) error {
 	return nil
 }
 
-// next returns either an order to repeat or a new order. Idempotency keys need to be unique only within a team, so all teams use
-// the same ones to test this.
+// next returns either an order to repeat or a new order. All teams use the same idempotency keys, to test that a key needs to
+// be unique only within a team.
 func (c *caller) next() *easelv1.CreateGenerationRequest {
 	if n := len(c.later); n > 20 || n > 0 && rand.IntN(3) == 0 {
 		request := c.later[0]

@@ -24,7 +24,7 @@ const (
 	responding                // the relay has received the catalog's response
 	sending                   // like requesting, but the request is an order
 	sendingLarge              // like sending, but the kernel cannot accept the order in one piece
-	answering                 // like responding, but the response is to an order
+	answering                 // like responding, but the catalog responds to an order
 	returning                 // the relay between a caller and a facade has received the successful response to an order
 	returned                  // the caller has received the successful response to an order
 	committing                // a relay has received a facade's commit
@@ -250,7 +250,8 @@ func (w *world) strike(f *fault, x *exchange) (ended bool) {
 }
 
 // missing returns the names of faults that have not happened, and a text for each group in which too few faults have
-// happened. It includes the names of faults at the stage posting only if the world is calm.
+// happened. It includes the names of faults at the stage posting only if the world is calm, that is, if callers no
+// longer place new orders.
 func (w *world) missing() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -45,7 +45,7 @@ func stored(file string, flags ...string) []string {
 	return append([]string{"--db", file, "--key", key, "--balance", "1000000.00", "--admin"}, flags...)
 }
 
-// before returns the settings of a facade in front of the catalog at the address upstream.
+// before returns the settings of a facade that uses the catalog at the address upstream.
 func before(upstream string) proctest.Settings {
 	return proctest.Settings{"EASEL_UPSTREAM_URL": "http://" + upstream + sandbox.BasePath}
 }

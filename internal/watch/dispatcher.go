@@ -62,7 +62,7 @@ func (d *dispatcher) startWorker() {
 	go d.serve(w)
 }
 
-// serve runs deliveries until the queue is empty or the worker is replaced.
+// serve runs deliveries until the queue is empty or another worker has replaced w.
 func (d *dispatcher) serve(w *worker) {
 	for one := d.take(w); one != nil; one = d.take(w) {
 		one.run(w)
@@ -173,7 +173,8 @@ func (d *delivery) ready() {
 }
 
 // run delivers pending events of the watch, up to the limit of a turn. It stops earlier if the watch has ended, or if another
-// worker has replaced w. A replaced worker is no longer inspected, so it must deliver no further events.
+// worker has replaced w. The dispatcher does not notice if a delivery blocks a replaced worker, so such a worker must deliver
+// no further events.
 func (d *delivery) run(w *worker) {
 	defer d.recover()
 	for range maxEventsPerTurn {
@@ -264,7 +265,8 @@ func (d *delivery) finish(err error) {
 	d.dispatcher.releaseEnded()
 }
 
-// cancel ends the watch from another goroutine. If a turn is running, wait returns only after that turn.
+// cancel ends the watch from another goroutine. If a worker is delivering events of the watch, wait blocks until that turn has
+// ended.
 func (d *delivery) cancel(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()

@@ -97,9 +97,8 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 	return reads
 }
 
-// mostUrgent removes and returns the generation to read next. Every second read prefers hinted generations. If every read
-// preferred them, other generations would never be read while the list keeps showing changes that the reads do not
-// confirm.
+// mostUrgent removes and returns the generation to read next. Every second call prefers hinted generations. If every call
+// did, a list that keeps showing changes, which no read confirms, would starve the other generations.
 func (s *situation) mostUrgent(reads []candidate) (*generation, []candidate) {
 	s.preferHinted = !s.preferHinted
 	best := 0

@@ -268,8 +268,8 @@ func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duratio
 // of its refund window. For any other generation, it is the zero time.
 //
 // If this process saw the generation before it failed, the window starts when this process first saw the failure. Otherwise, it
-// starts at the earlier of that time and the end time in the record. The end time in the record is used only if necessary,
-// because the catalog's clock may differ from the local clock.
+// starts at that time or at the end time in the record, whichever is earlier. The record is used only in this case, because the
+// catalog's clock may differ from the local clock.
 func (e *generation) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}

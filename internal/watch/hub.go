@@ -211,7 +211,7 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 			e.recording.etag = answered.Etag
 		}
 		t.observe(e, answered, result, now)
-		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // the ledger lacks this state, because a poll received it before the ledger had the order
+		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // the state must be recorded now, because a poll received it before the ledger had the order
 			e.recording.etag = ""
 			e.sight(result)
 		}
@@ -231,9 +231,9 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 func (h *Hub) HasWatches() bool { return h.watches.Load() > 0 }
 
 // Ended handles terminal states and deletions that any process has recently recorded in the ledger. The keys of the map are
-// generation IDs. If the hub knows only an earlier state of such a generation, it polls the generation as soon as possible.
-// This applies only to generations under a shared API key. Watchers receive the state from that poll instead of the ledger,
-// because the ledger has neither the inputs nor the text of the result.
+// generation IDs. If the hub knows only an earlier state of such a generation, it polls the generation as soon as possible, so
+// that watchers receive the new state. The ledger has neither the inputs nor the text of the result, so a poll is necessary.
+// Ended affects only generations under a shared API key.
 func (h *Hub) Ended(ended map[string]ledger.State) {
 	for _, t := range h.all() {
 		if !t.cred.IsShared() {

@@ -27,7 +27,7 @@ type job struct {
 	Poll
 	generations []*generation // generations that the request polls; they stay in memory until the job ends
 	counted     []*watcher    // watchers whose traces are in Poll.Open
-	since       time.Time     // for a sweep: earliest time at which the list that the job uses may have been requested
+	since       time.Time     // for a sweep: the job must use a list that was requested at or after this time
 }
 
 // run plans and sends polls until the tenant is no longer needed or the hub is closed. It does not wait for responses.

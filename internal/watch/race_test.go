@@ -123,8 +123,8 @@ func (r *raced) race(t *testing.T, seed uint64, generations int) {
 	})
 }
 
-// follow watches a generation from the time from until the watch ends, and checks that the last state delivered is
-// end's state.
+// follow waits until the given time, and then watches a generation until the watch ends. It checks that the last
+// state delivered is end's state.
 func (r *raced) follow(ctx context.Context, hub *Hub, id string, from time.Time, end finish) {
 	time.Sleep(time.Until(from))
 	var last catalog.State
@@ -143,7 +143,7 @@ func (r *raced) follow(ctx context.Context, hub *Hub, id string, from time.Time,
 	}
 }
 
-// leave watches a generation for a given time, and then disconnects.
+// leave waits until the given time, watches a generation for the duration stay, and then disconnects.
 func (r *raced) leave(ctx context.Context, hub *Hub, id string, from time.Time, stay time.Duration) {
 	time.Sleep(time.Until(from))
 	ctx, cancel := context.WithTimeout(ctx, stay)

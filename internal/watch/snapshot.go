@@ -16,7 +16,7 @@ type Snapshot struct {
 	Time        time.Time
 	Stats       Stats
 	Credentials []PolledCredential // at most 100 of the credentials that Stats.Pollers counts; those in the worst condition come first
-	Generations []PolledGeneration // at most 100 of the generations that Stats.Active counts; those without a response for the longest time come first
+	Generations []PolledGeneration // at most 100 of the generations that Stats.Active counts, starting with those that have waited longest for a response
 }
 
 // PolledCredential describes a credential that has a poller. As JSON, it is part of a server's status.

@@ -175,8 +175,8 @@ func (t *tenant) deleted(e *generation, result *pollResult, now time.Time) {
 	e.sight(result)
 }
 
-// addListed records that the list contains a generation or that this process ordered it. If this is the first time, it also
-// subscribes each watcher that covers the complete list.
+// addListed records that the catalog's list contains a generation, or that this process ordered it. On the first call for a
+// generation, it also subscribes each watcher that covers the complete list.
 func (t *tenant) addListed(e *generation, now time.Time) {
 	if e.listing.seenAt.IsZero() {
 		for _, w := range t.everything {

@@ -60,7 +60,7 @@ func (p Poll) Kind() string {
 // Outcome is the result of a poll.
 type Outcome struct {
 	Err     error
-	State   catalog.State // state of the generation that was read; zero if the poll was of another kind or failed
+	State   catalog.State // state that was read; zero if the poll did not read a single generation, or failed
 	Changes []Change
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Sighting is a state of a generation that this process has seen.
+// Sighting is a state in which this process has seen a generation.
 type Sighting struct {
 	catalog.Version
 	// NotFound means that the catalog did not report the deletion. Easel inferred it, because for a long enough time no read
@@ -38,9 +38,9 @@ func (r *recording) add(s Sighting) {
 	r.unrecorded[at] = s
 }
 
-// supersedes reports whether an older state need not be recorded if s is recorded. A later status never supersedes a terminal
-// state, because each terminal state has its own event and charge. There are only a few terminal states, so the list of
-// unrecorded states stays short.
+// supersedes reports whether an older state need not be recorded if s is recorded. A terminal state is superseded only by the
+// same state, because each terminal state has its own event and charge. A deletion supersedes only an equal deletion. There
+// are only a few terminal states, so the list of unrecorded states stays short.
 func (s Sighting) supersedes(older Sighting) bool {
 	if s.State == catalog.StateDeleted || older.State == catalog.StateDeleted {
 		return s.State == older.State && s.NotFound == older.NotFound

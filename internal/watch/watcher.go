@@ -88,7 +88,7 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	}
 	w.heartbeatAt, w.initialKnown = time.Now().Add(w.heartbeat), !w.everything
 	if w.everything {
-		w.goal = Settled // a watch of everything does not end at a goal, but it polls each generation until its charge is final
+		w.goal = Settled // this goal does not end a watch of everything; it only means that each generation is polled until its charge is final
 	}
 	return w
 }

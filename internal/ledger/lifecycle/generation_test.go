@@ -6,8 +6,8 @@ import (
 )
 
 // looks contains the possible observations of a generation. Successive observations are 20 s apart. The catalog may
-// report the charge early, late or never. A read may fail to find the generation, and is witnessed if the catalog has
-// served another read at about the same time. A call through Easel may delete the generation.
+// report the charge early, late or never. A read may fail to find the generation. Such a read is witnessed if another
+// read succeeded at about the same time. A call through Easel may delete the generation.
 var looks = map[string]Observation{
 	"queued":               {Status: Queued},
 	"queued, free":         {Status: Queued, CostCents: new(int64(0))},
@@ -84,8 +84,8 @@ func (s seen) next(look Observation) seen {
 	return s
 }
 
-// broken returns a description of the promise that the observation in look breaks, or an empty string if it breaks none.
-// before is the state before the observation, and s is the state after it.
+// broken returns a description of the promise that is broken if the observation look changes the state from before to s.
+// It returns an empty string if no promise is broken.
 func (s seen) broken(before seen, look Observation) string {
 	m := s.Money()
 	counted := m.SpentCents() + m.ReservedCents

@@ -312,8 +312,8 @@ func (w world) check(n int, also func(func(*world))) {
 	also(func(w *world) { w.replicas[n].at, w.replicas[n].rotated = armed, w.rows[r.row].Rotated })
 }
 
-// attempt adds the worlds for each possible result of a POST. The POST is not sent if the window or the lease has ended,
-// even if the earlier check allowed the attempt.
+// attempt adds the worlds for each possible result of a POST. Even if the check before the attempt has passed, the POST is
+// not sent if the resend window or the lease has ended since then.
 func (w world) attempt(n int, also func(func(*world))) {
 	row, rotated := w.replicas[n].row, w.replicas[n].rotated
 	after := func(w *world) *replica {
@@ -356,8 +356,8 @@ func (w world) outcome(r replica) Outcome {
 	return TurnedAway // rejected or never sent
 }
 
-// record commits the outcome. The commit can fail, or it can succeed although its response is lost. In the second case, the
-// outcome may be recorded again.
+// record adds the worlds for each possible result of committing the outcome: the commit fails, it succeeds, or it succeeds
+// but its response is lost. After a lost response, the replica may record the outcome again.
 func (w world) record(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	also(func(w *world) { w.say(&w.replicas[n], Unknown) }) // the outcome is not committed
@@ -386,7 +386,8 @@ func (w world) answer(n int, also func(func(*world))) {
 	})
 }
 
-// elsewhere adds the worlds that can follow an event outside the replicas.
+// elsewhere adds the worlds that can result from an event outside the replicas, such as the expiry of a lease or the late
+// arrival of a request.
 func (w world) elsewhere(also func(func(*world))) {
 	for row := range w.written {
 		if w.late[row] {
@@ -414,7 +415,7 @@ func (w world) elsewhere(also func(func(*world))) {
 			}
 		})
 	}
-	if w.team == 0 && !w.removed && w.quotes() { // a change while no order is being quoted has the same effect as a change before the first call
+	if w.team == 0 && !w.removed && w.quotes() { // only while an order is quoted; at other times, a change has the same effect as a change before the first call
 		also(func(w *world) { w.team = 1 })
 		also(func(w *world) { w.removed = true })
 	}
@@ -430,7 +431,7 @@ func (w world) restore(also func(func(*world))) {
 		return
 	}
 	also(func(w *world) {
-		expired := false // whether the window of this order or a later one has expired; windows expire in the order of the rows, and a restore does not reopen them
+		expired := false // whether the resend window of this row's order or of a later order has expired; earlier windows expire first, and a restore does not reopen them
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
 			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)

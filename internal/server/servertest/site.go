@@ -109,7 +109,7 @@ func GRPCDialer(pipe *proctest.Pipe) func(context.Context, string) (net.Conn, er
 	return func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
 }
 
-// Buffer is a buffer that a server can write to while a test reads it.
+// Buffer is a buffer that is safe for concurrent use, so that a test can read it while a server writes to it.
 type Buffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer

@@ -2,8 +2,8 @@ package main
 
 import "regexp"
 
-// pattern describes phrases that readers stumble over. A phrase is reported if it matches the field find and does not
-// match the field unless. The field instead contains the suggested replacement.
+// pattern describes phrases that readers stumble over. The field find matches these phrases, the field unless matches
+// exceptions, and the field instead suggests a replacement.
 type pattern struct {
 	find, unless *regexp.Regexp
 	instead      string

@@ -151,8 +151,8 @@ func learn(durations []time.Duration, price float64) *Curve {
 	return &c
 }
 
-// density returns the smoothed number of generations that ended in each cell. The last element counts the generations that
-// ended at an age beyond the table.
+// density returns the smoothed number of generations that ended in each age cell of the table. The last element counts the
+// generations that ended at an age beyond the table.
 func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	if len(durations) == 0 {
 		return ended
@@ -182,8 +182,7 @@ func addKernel(ended *[ageCells + 1]float64, position, half, area float64) {
 	ended[ageCells] += area * (1 - done)
 }
 
-// triangle returns the part of a triangle's area that lies to the left of z. The triangle has its base on [-1, 1] and a total
-// area of 1.
+// triangle returns the area to the left of z under an isosceles triangle. The triangle has the base [-1, 1] and the area 1.
 func triangle(z float64) float64 {
 	switch {
 	case z <= -1:

@@ -81,8 +81,8 @@ func learned(d durations, price float64) []func(time.Duration) time.Duration {
 	return gaps
 }
 
-// atMeanDelay searches for the price of a poll at which the mean delay is the given number of seconds, and returns the
-// cost at this price. The function costs returns the cost at a given price.
+// atMeanDelay searches for the price of a poll that results in a mean delay of the given number of seconds, and
+// returns the cost at this price. The parameter costs is a function that returns the cost at a given price.
 func atMeanDelay(seconds float64, costs func(price float64) cost) (c cost) {
 	low, high := 1e-3, 10.0
 	for range 14 {
