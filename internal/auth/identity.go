@@ -60,7 +60,8 @@ func (i *Identity) Subject() string { return cmp.Or(i.Caller, string(i.APIKey.Te
 func (i *Identity) SeesAll() bool { return i.Operator || i.nameless }
 
 // IsIsolated reports whether Easel must hide the owner's orders from other owners that use the same API key. It returns false
-// if callers have no names. It also returns false for a forwarded API key, because the catalog then separates the owners.
+// if neither a callers file nor client certificates identify callers. It also returns false for a forwarded API key, because
+// the catalog then separates the owners.
 func (i *Identity) IsIsolated() bool { return i.APIKey.Shared && !i.nameless }
 
 // SharesAPIKey reports whether other owners may use the same API key.

@@ -49,8 +49,8 @@ type keys struct {
 // knownKeys is the state of an issuer's keys after a read.
 type knownKeys struct {
 	set     []jose.JSONWebKey // keys from the last successful read
-	time    time.Time         // start of the last successful read
-	problem error             // error of the last read; nil if the read succeeded
+	time    time.Time         // start of the last successful read of the keys
+	problem error             // error from the last read of the keys; nil if the read succeeded
 }
 
 // keepKeys copies the keys from an older list, except for issuers whose file or URL has changed.

@@ -70,7 +70,7 @@ func TestFindingsContainNoKeyAndNoValue(t *testing.T) {
 	}
 }
 
-// TestReadingsNameTheirTables checks that RulesFile contains every table that a reading names.
+// TestReadingsNameTheirTables checks that RulesFile declares every table that the rules for response bodies name.
 func TestReadingsNameTheirTables(t *testing.T) {
 	source := proctest.Read(t, RulesFile)
 	names := []string{"states", "centUnits", "timeLayouts"}

@@ -198,7 +198,7 @@ func doomContents(tx *transaction, generations ...string) error {
 	return nil
 }
 
-// ownObject is the condition under which this ledger may delete an object in the store. If this ledger is a copy of another
+// ownObject is the SQL condition under which this ledger may delete an object in the store. If this ledger is a copy of another
 // ledger, objects that were stored before it was copied may belong to the original ledger. This ledger may delete those objects
 // only if an operator has adopted them.
 const ownObject = `(object = '' OR EXISTS (SELECT 1 FROM facts WHERE name = '` + adoptedFact + `') OR object LIKE (SELECT value || '/%' FROM facts WHERE name = '` + storeFact + `'))`

@@ -67,8 +67,8 @@ func TestAttemptsEndWithTheExpireTime(t *testing.T) { // fault M16
 	}
 }
 
-// The catalog has requested a pause. The first request after the pause gets no response. The order has to wait for this
-// response, and expires.
+// After a pause that the catalog has requested, the first request gets no response. The order waits for this response
+// until it expires.
 func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 	synctest.Test(t, func(t *testing.T) {
 		c, q, resume := openQueue(t)

@@ -44,9 +44,9 @@ func (b *bucket) fill(at time.Duration) {
 // renewal is the maximum time that replicas need to find out how many of them share the poll rate.
 const renewal = 12 * time.Second
 
-// pollsKeepToRate checks that the polls of each process under each API key do not exceed the poll rate. In a world with
-// a ledger, it also checks this for the polls of all processes together. That second check allows extra polls until the
-// processes know about each other.
+// pollsKeepToRate checks that the polls of each process under each API key do not exceed the poll rate. If the
+// simulated world has a ledger, it also checks this for the polls of all processes together. The second check allows
+// extra polls until the processes know about each other.
 func pollsKeepToRate(o *outcome, say promises.Say) {
 	const rounding = 1e-6
 	together := map[string]*bucket{}

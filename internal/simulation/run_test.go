@@ -38,7 +38,7 @@ type outcome struct {
 	digest   string
 	left     []string // stacks of the goroutines that are still running at the end
 
-	homeKey  string // SHA-256 of the API key that is active at the end
+	homeKey  string // SHA-256 of the API key that is active at the end of the run
 	journeys map[string][]promises.Version
 }
 

@@ -77,7 +77,7 @@ func callerOf(tenant string) string {
 	return tenant + "-service"
 }
 
-// token returns the service token of a tenant, which is a secret.
+// token returns a tenant's service token, which is a secret.
 func (w *world) token(tenant string) string {
 	return fmt.Sprintf("simulated_token_%s_%x", tenant, w.seed("token "+tenant))
 }

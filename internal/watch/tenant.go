@@ -193,8 +193,7 @@ func (t *tenant) coversList() bool {
 	return slices.ContainsFunc(t.everything, func(w *watcher) bool { return w.orders == nil })
 }
 
-// beginWithoutList starts the watches with [Request.Orders] that still wait for a list. It is called when the list could not be
-// read.
+// beginWithoutList starts the watches with [Request.Orders] that still wait for a list. It is called if the list can't be read.
 func (t *tenant) beginWithoutList(now time.Time) {
 	for _, w := range t.everything {
 		if w.orders != nil {
@@ -203,7 +202,7 @@ func (t *tenant) beginWithoutList(now time.Time) {
 	}
 }
 
-// placed subscribes each watch with [Request.Orders] to the new orders that it covers.
+// placed subscribes each watch with [Request.Orders] to those of the given new orders that the watch covers.
 func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
 	ids := slices.Sorted(maps.Keys(orders)) // sorted, so that runs are reproducible
 	for _, w := range t.everything {

@@ -71,7 +71,7 @@ type world struct {
 
 	toldPlaced, toldNot [mostRows]bool
 	toldFree            bool           // whether a caller received not_placed although an order exists
-	sent                [mostRows]bool // whether an attempt was sent for each row
+	sent                [mostRows]bool // for each row, whether an attempt was sent
 }
 
 // backup is a copy of the ledger.
