@@ -135,7 +135,7 @@ func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, 
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errSize) {
 		r.Logger.ErrorContext(ctx, "result copy lost; copying again", "generation", id, "object", row.Object, "error", err)
-		_ = r.Ledger.ContentIsLost(ctx, row) // if this fails, the next reader of the copy detects the loss again
+		_ = r.Ledger.ContentIsLost(ctx, row) // if this call fails, the next read of the copy detects the loss again
 	}
 	c, failed := r.fromCatalog(ctx, cred, row, id, offset, etag)
 	if failed != nil {

@@ -130,7 +130,7 @@ func (c *call) log(err error) {
 	}
 	level, code := slog.LevelInfo, st.Code()
 	switch {
-	case code == codes.Internal, code == codes.Unknown, code == codes.DataLoss, service.LedgerFailed(cause): // these errors need an operator's attention
+	case code == codes.Internal, code == codes.Unknown, code == codes.DataLoss, service.LedgerFailed(cause): // logged as errors, because an operator must look at them
 		level = slog.LevelError
 		if cause != errPanicked { //nolint:errorlint // the panic is already logged
 			attrs = append(attrs, slog.String("error", cause.Error()))

@@ -115,7 +115,7 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 }
 
 // whole reports whether the bytes from Offset to end are the complete result. If the size of the result is unknown,
-// whole may read one more byte to find out.
+// it may read another byte from Body to find out.
 func (c *Content) whole(end int64) bool {
 	switch {
 	case c.Offset > 0:

@@ -41,8 +41,8 @@ type encodings struct {
 	askedAt time.Time          // start of the last successful query
 }
 
-// attribution returns the attribution of the update's generation. If the last query is older than attributionTTL, it
-// calls the function ask, which queries the ledger.
+// attribution returns the attribution of the update's generation. It calls ask, which queries the ledger, unless the
+// last successful query started less than attributionTTL ago. In that case, it returns the result of that query.
 func (e *encodings) attribution(ask func() (ledger.Attribution, error)) (ledger.Attribution, error) {
 	e.mu.Lock()
 	whose, askedAt := e.whose, e.askedAt

@@ -207,7 +207,7 @@ func (d *delivery) relieved(w *worker) bool {
 	return d.ended || d.dispatcher.worker != w
 }
 
-// send passes the event of a step to the deliver function.
+// send delivers the event of s, which is the next step of the watch. If deliver skips the event, send returns nil.
 func (d *delivery) send(s step) error {
 	delivered := d.tracer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
 	err := d.deliver(*s.event)
