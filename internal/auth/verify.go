@@ -13,7 +13,7 @@ import (
 
 const (
 	leeway    = 30 * time.Second // allowed difference between the clocks of an issuer and this server
-	keysDelay = 2 * time.Second  // retry delay for callers while the keys of a token's issuer are not loaded
+	keysDelay = 2 * time.Second  // retry delay that callers receive if the keys of a token's issuer are not loaded
 )
 
 // Errors that state why a token is rejected.

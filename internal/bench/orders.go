@@ -88,8 +88,8 @@ func (s *scene) ledger(f facade) (flags []string, err error) {
 	return append(flags, "--callers-file", callers, "--ledger-url", url), err
 }
 
-// postgres starts a PostgreSQL server with default settings, which runs until the end of the scene. It returns the URL
-// of a database.
+// postgres starts a PostgreSQL server with default settings, which runs until the end of the scene. It returns the URL of a
+// new database on this server.
 func (s *scene) postgres() (url string, err error) {
 	server, err := proctest.NewPostgres()
 	if err != nil {

@@ -154,7 +154,7 @@ func (p *poller) state() pollerState {
 	return p.now
 }
 
-// poll reads the generation at a fixed interval until the method note returns true.
+// poll calls read once per interval every, and passes the result to note, until note returns true or ctx is done.
 func (p *poller) poll(ctx context.Context, every time.Duration, read func() (*easelv1.Generation, error)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

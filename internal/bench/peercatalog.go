@@ -120,8 +120,8 @@ var peerCodes = map[int]codes.Code{
 	http.StatusNotFound: codes.NotFound, http.StatusGone: codes.NotFound, http.StatusTooManyRequests: codes.ResourceExhausted,
 }
 
-// generationOf converts a record from the catalog to a generation of the contract. Members without a field in the
-// contract are copied to upstream_fields.
+// generationOf converts a record from the catalog to the contract's Generation message. Members that have no field in this
+// message are copied to upstream_fields.
 func generationOf(body []byte) (*easelv1.Generation, error) {
 	var fields map[string]any
 	if err := json.Unmarshal(body, &fields); err != nil {

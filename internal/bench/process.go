@@ -23,7 +23,7 @@ import (
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer         // standard input; closing it makes the program that Easel is compared with exit
-	logs   string            // path of the file that receives the standard error
+	logs   string            // path of the file that receives the process's standard error
 	addrs  map[string]string // addresses by listener name
 	exited chan struct{}
 }

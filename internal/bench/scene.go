@@ -84,7 +84,7 @@ func (s *scene) stop() {
 	}
 }
 
-// growth returns the increase of the value that read returns. It calls read before and after the given function.
+// growth returns the increase of a value during a call to its last argument. The function read returns the value.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {

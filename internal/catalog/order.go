@@ -79,8 +79,8 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 	return g, posted, err
 }
 
-// outcome classifies the result of an attempt. It converts an error that does not show whether the order was accepted to
-// [KindOutcomeUnknown].
+// outcome classifies the result of an attempt. If an error does not show whether the order was accepted, outcome changes the
+// kind of the error to [KindOutcomeUnknown].
 func outcome(err error) (Posted, error) {
 	if err == nil {
 		return Answered, nil

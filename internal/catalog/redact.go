@@ -59,8 +59,9 @@ func spellings(key string) []string {
 	return slices.Compact(forms)
 }
 
-// base64Core returns the part of an API key's Base64 encoding that does not depend on the bytes around the API key. The
-// parameter before has as many bytes as precede the key in its first group of three bytes. Their values don't matter.
+// base64Core returns the part of an API key's Base64 encoding that does not depend on the bytes around the API key. Base64
+// encodes groups of three bytes. before replaces the bytes that precede the key in its first group. Only their number
+// matters.
 func base64Core(encoding *base64.Encoding, before, key string) string {
 	text := encoding.EncodeToString([]byte(before + key))
 	first := (len(before)*8 + 5) / 6

@@ -140,8 +140,8 @@ var timeLayouts = []string{
 	"Mon, 02 Jan 2006 15:04:05 GMT",
 }
 
-// An error is an object, an object in a wrapper, or a line of text. The object "data" may repeat the request, so the members
-// inside it have lower priority than the members of the object that contains it.
+// The body of an error is an object, an object in a wrapper, or a line of text. The object "data" may repeat the order, so no
+// code is read from it, and its message is used only if there is no other message.
 var (
 	errorWrappers    = names("error", "err", "fault", "problem")
 	dataWrapper      = "data"

@@ -26,7 +26,7 @@ type part struct {
 	names       []string
 	want        string // description of a readable value
 	reads       func(JSON) bool
-	needed      bool // whether Easel requires the part
+	needed      bool // whether Easel needs this part of the record
 }
 
 // find returns the member that contains the part.

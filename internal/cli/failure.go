@@ -151,7 +151,7 @@ func (f failure) line() string {
 		line = strings.TrimSuffix(line, ".") + ": " + f.Resource
 	}
 	for _, field := range f.Fields {
-		if !strings.Contains(f.Message, field.Description) { // a message about only one field often contains the field's description
+		if !strings.Contains(f.Message, field.Description) { // a message about a single field often contains the field's description already
 			line += "; " + field.Field + ": " + field.Description
 		}
 	}

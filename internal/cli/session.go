@@ -56,7 +56,7 @@ func (c *callFlags) Faults() []string {
 func (c *callFlags) flags() *callFlags { return c }
 
 const (
-	questionLimit     = 30 * time.Second // default timeout of a read
+	questionLimit     = 30 * time.Second // default timeout of a call that does not place an order
 	orderLimit        = 2 * time.Minute  // default timeout of an order
 	heartbeatInterval = 5 * time.Second
 )

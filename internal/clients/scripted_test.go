@@ -44,7 +44,7 @@ type scripted struct {
 	next   int       // index of the current answer among the script's answers without a For
 	since  time.Time // time of the first call that got the current answer; zero if there was no such call
 	called []map[string]any
-	failed map[string]bool // values of For whose answers were already sent
+	failed map[string]bool // idempotency keys and generation IDs (see answer.For) whose answers were already sent
 }
 
 func newScripted(t *testing.T, s *script) *scripted {

@@ -90,7 +90,8 @@ func (s stack) checkService(run *proctest.Process, pattern, dir, key string) {
 	}
 }
 
-// build runs the command that builds a program in a directory.
+// build runs a command that builds a program. words contains the command and its arguments, and dir is its working
+// directory.
 func build(t *testing.T, dir string, words []string) {
 	t.Helper()
 	words = placed(t, dir, words)

@@ -184,7 +184,7 @@ func (s *trouble) Get(ctx context.Context, name string, offset int64) (io.ReadCl
 type halved struct {
 	io.ReadCloser
 
-	ctx  context.Context //nolint:containedctx // context of the read
+	ctx  context.Context //nolint:containedctx // context that was passed to Get
 	left int64
 	err  error
 }

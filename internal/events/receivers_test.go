@@ -122,7 +122,8 @@ func newOffice(t *testing.T, url string) *office {
 	return o
 }
 
-// newSender returns a sender. If the transport is nil, the sender uses the real network.
+// newSender returns a sender that uses the given transport. If the transport is nil, the sender
+// uses the real network.
 func (o *office) newSender(transport http.RoundTripper) *events.Sender {
 	return events.New(events.Config{Ledger: o.ledger, Teams: o.teams, Logger: slog.New(slog.NewTextHandler(o.log, nil)), Transport: transport, Count: func(team, outcome string, n int64) {
 		o.mu.Lock()

@@ -17,8 +17,8 @@ func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err err
 	return l.EraseFor(ctx, nil, all...)
 }
 
-// EraseFor is like [Ledger.Erase], but also writes the operator's act wanted to the audit log, together with the IDs of the
-// erased orders. It writes nothing to the audit log if wanted is nil, or if all the orders were erased earlier.
+// EraseFor is like [Ledger.Erase], but also writes the operator's action to the audit log, together with the IDs of the erased
+// orders. It writes nothing to the audit log if wanted is nil, or if all the orders were erased earlier.
 func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erased int64, err error) {
 	if len(all) == 0 {
 		return 0, nil

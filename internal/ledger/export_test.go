@@ -123,7 +123,7 @@ func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
 	return answer
 }
 
-// CopiedTables returns a sorted list of table names: the tables that [Copy] copies, and those in others.
+// CopiedTables returns the names of the tables that [Copy] copies and the names in others, sorted together.
 func CopiedTables(others ...string) []string {
 	others = append(others, copiedTables...)
 	slices.Sort(others)

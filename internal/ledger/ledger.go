@@ -19,7 +19,7 @@ type Ledger struct {
 	writes   *pool
 	reads    *pool         // pool for queries outside transactions; the same pool as writes, unless the ledger is a SQLite file
 	lock     *os.File      // open lock file next to a SQLite file; nil for other databases
-	window   time.Duration // time after the first attempt within which an order may be resent
+	window   time.Duration // period after the first attempt in which an order may be resent
 	refunds  time.Duration // time after a failure within which a refund may arrive
 	catalog  string
 	kind     string // kind of the ledger, see [Kind]

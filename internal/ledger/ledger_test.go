@@ -68,8 +68,8 @@ func call(t *testing.T, l *ledger.Ledger, r ledger.Request) (ledger.Order, lifec
 	return o, step
 }
 
-// wantAction passes r to Ledger.Call, and checks that the returned step has the action want. The argument what
-// describes the case in failure messages.
+// wantAction passes r to Ledger.Call, and checks that the returned step has the action want. what describes the
+// case in failure messages.
 func wantAction(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle.Action, what string) {
 	t.Helper()
 	if _, step := call(t, l, r); step.Action != want {
@@ -86,7 +86,7 @@ func wantAnswer(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle
 	}
 }
 
-// wantNoResume checks that the recovery finds no order to resend. The argument problem is the failure message.
+// wantNoResume checks that the recovery finds no order to resend. problem is the failure message.
 func wantNoResume(t *testing.T, l *ledger.Ledger, problem string) {
 	t.Helper()
 	if o, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {

@@ -91,8 +91,8 @@ func (f Filter) clauses() *clauses {
 	return c
 }
 
-// labels adds the conditions for labels. The query reads the rows of the first label in the table labels. These rows also
-// contain the order's owner and time, by which the query filters and sorts.
+// labels adds conditions to c, so that only orders with all labels in f.Labels are selected. The query reads the rows of the
+// first label in the table labels. These rows also contain the order's owner and time, by which the query filters and sorts.
 func (f Filter) labels(c *clauses) {
 	for n, name := range slices.Sorted(maps.Keys(f.Labels)) {
 		if n > 0 {

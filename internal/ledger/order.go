@@ -248,7 +248,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 		found = false
 		var all []Order
 		var err error
-		for _, owners := range []string{"owner > $1", "owner <= $1"} { // the owners that follow last, and then the other owners
+		for _, owners := range []string{"owner > $1", "owner <= $1"} { // first the owners that follow the parameter last, and then all owners up to last
 			all, err = l.orders(tx, apiKey, owners+` AND state = {open} AND held = 0 AND {same database} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
 				AND (expire_time = 0 OR expire_time > {now}) AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {

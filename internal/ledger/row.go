@@ -56,8 +56,8 @@ type Order struct {
 	ExpireTime time.Time
 	// Money contains the order's amounts, which count toward its budgets.
 	lifecycle.Money
-	// Observed contains the latest observed state of the generation. Its member Record is the catalog's record of this state, as
-	// JSON.
+	// Observed contains the latest observed state of the generation. The field Record contains the catalog's record of this
+	// state, as JSON.
 	lifecycle.Observed
 	Record string
 	// Labels are copied from the [Request].

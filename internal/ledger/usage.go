@@ -160,7 +160,7 @@ func date(number string) (string, error) {
 	return time.UnixMicro(day * microsecondsOfDay).UTC().Format(time.DateOnly), err
 }
 
-// dayNumber converts a date to a day number.
+// dayNumber converts a date to the number of days since 1970-01-01.
 func dayNumber(date string) string {
 	day, _ := time.Parse(time.DateOnly, date) // cannot fail, because page tokens contain valid dates
 	return fmt.Sprint(day.UnixMicro() / microsecondsOfDay)

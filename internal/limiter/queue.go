@@ -33,8 +33,9 @@ type owner struct {
 	waiting  int
 }
 
-// add adds a request to the queue. An owner gains no priority from a time in which it had no waiting requests. A new
-// owner gets a tag as if it had just started a request, so that new owners delay the existing owners only briefly.
+// add adds a request to the queue. If an owner had no waiting requests for some time, it gains no priority from that.
+// The tag of a new owner is set as if the owner had just started a request, so that new owners delay the existing
+// owners only briefly.
 func (q *queue) add(w *Permit) {
 	weight := cmp.Or(w.Weight, 1)
 	o := q.owners[w.Owner]
@@ -91,8 +92,8 @@ func (q *queue) start(w *Permit) {
 	q.decide(w, nil)
 }
 
-// end corrects the owner's tag when a request ends. took is the request's time in flight. If served is false, the
-// request costs its owner nothing.
+// end corrects the owner's tag when a request ends, because the price of the request depends on took, its time in
+// flight. If served is false, the price is zero.
 func (q *queue) end(o *owner, took time.Duration, served bool) {
 	o.inFlight--
 	if !served {

@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// lists calls ListedLater with the catalog's list, as a caller's list request does, and returns the status that
-// the ledger has then recorded. The catalog's list must consist of one generation, which is passed in listed.
+// lists passes the catalog's list to ListedLater, as a caller's list request does. It returns the status that
+// is then in the ledger. Both the ledger and the catalog's list must contain exactly one generation.
 func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) lifecycle.Status {
 	r.Helper()
 	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)

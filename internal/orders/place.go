@@ -129,7 +129,7 @@ type placing struct {
 // result. It repeats these steps until it has a result for the call.
 func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
-		asked := time.Now() // read before the query, because the query may acquire a lease, which starts during the query
+		asked := time.Now() // the time is read before the query, because the query may acquire a lease, which starts during the query
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
 		p.name(order)
 		var s *submission // nil if this process is not sending the order

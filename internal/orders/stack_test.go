@@ -251,8 +251,8 @@ func (r *replica) request(owner, key, prompt string, more ...func(*orders.Reques
 	return request
 }
 
-// within returns a function that sets the daily budget of the order's owner to *limit cents. The value at the time of
-// the order counts.
+// within returns a function that sets the daily budget of the order's owner to *limit cents. The order is checked
+// against the value that *limit has at that time.
 func within(limit *int64) func(*orders.Request) {
 	return func(r *orders.Request) {
 		r.Terms = func() (orders.Terms, error) { return orders.Terms{Limits: ledger.Limits{DailyCents: limit}}, nil }

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// tellsEvents reopens the ledger so that it writes events for the given owners. The data of each event is the text
-// result of the generation.
+// tellsEvents reopens the ledger so that it writes events for the given owners. The data of each event is the
+// generation's text result, or empty if there is no text.
 func (s *stack) tellsEvents(owners ...string) {
 	s.Helper()
 	teams := map[string]ledger.Team{}

@@ -29,7 +29,7 @@ type Dialect struct {
 	Keyed bool
 	// NumericIDs makes the ID of each new generation a JSON number of 16 digits.
 	NumericIDs bool
-	// ExtraMembers adds unspecified members with values of many types to responses.
+	// ExtraMembers adds members to responses that the catalog's specification does not define, with values of many types.
 	ExtraMembers bool
 	// ShowRunning changes a generation's status from "queued" to "running" when a fifth of its render time has passed. If
 	// false, the status is "queued" until the generation has finished.

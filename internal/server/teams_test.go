@@ -38,8 +38,8 @@ func postgresLedger(t *testing.T) string { return proctest.Database(t) }
 
 func sqliteLedger(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }
 
-// ledgerStack returns a stack with a shared API key, the given ledger and the named callers, which have no teams. The
-// token of each caller is its name.
+// ledgerStack returns a stack with a shared API key, the ledger at the given URL, and callers with the given names. The
+// callers have no teams. The token of each caller is its name.
 func ledgerStack(t *testing.T, url string, names []string, change ...func(*options)) *stack {
 	t.Helper()
 	return sharedStack(t, names, append(change, func(o *options) { o.ledger = url })...)
@@ -61,8 +61,8 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 }
 
 // strangers contains a function for each kind of owner. The function creates a stack and opens a watch of a generation.
-// It returns the generation's ID, and a caller that belongs to another owner. To create a caller, it calls as with the
-// stack and an API key or token.
+// It returns the generation's ID, and a caller that belongs to another owner. The parameter as is a function that
+// creates a caller from the stack and an API key or token.
 var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (id string, foreign caller){
 	"an API key": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
 		s := newStack(t, func(o *options) { o.sandbox.Speed = 0.01 })

@@ -19,8 +19,8 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// resultsTimeout is the maximum time that ListGenerations waits for the catalog's list. Only that list contains results
-// and inputs.
+// resultsTimeout is the maximum time that ListGenerations waits for the catalog's list. The results and inputs of
+// generations are only in that list, not in the ledger.
 const resultsTimeout = 5 * time.Second
 
 // ListGenerations lists first the generations that have an order in the ledger. The later pages list the generations in
@@ -62,8 +62,8 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 	return out, nil
 }
 
-// listUnordered lists the generations in the catalog that have no order. It starts after the generation last, or at the
-// start if last is empty.
+// listUnordered lists the generations in the catalog that have no order. last is the ID of the last generation on the
+// previous page. If it is empty, the list starts at the beginning.
 func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenerationsRequest, kind, last string) (*easelv1.ListGenerationsResponse, error) {
 	listed, err := s.cfg.Catalog.List(ctx, auth.Of(ctx).APIKey, time.Time{})
 	if err != nil {

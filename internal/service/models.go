@@ -54,7 +54,7 @@ const (
 	copyFresh = time.Minute      // a copy younger than this is returned without a request to the catalog
 	copyGood  = 10 * time.Minute // a copy younger than this is returned immediately, and is updated in the background
 	copyKept  = 24 * time.Hour   // a copy younger than this is returned if the catalog is unavailable
-	copyWait  = 5 * time.Second  // maximum wait for a read if there is a copy
+	copyWait  = 5 * time.Second  // maximum wait for the catalog's response if a cached copy can be returned instead
 	copyPause = 10 * time.Second // minimum time between a failed or slow read and the next read
 
 	copyCapacity   = 32 << 20         // maximum total size of the cached copies in bytes; the oldest copies are removed first
@@ -67,7 +67,7 @@ type modelCache struct {
 	catalog  *catalog.Client
 	capacity int // bytes
 	reads    singleflight.Group
-	ctx      context.Context //nolint:containedctx // close cancels ctx to cancel all reads; a read outlives the call that started it
+	ctx      context.Context //nolint:containedctx // context of all reads from the catalog, because a read may outlive the call that started it; canceled by close
 	stop     context.CancelFunc
 
 	mu     sync.Mutex

@@ -19,8 +19,8 @@ import (
 
 const (
 	defaultWait = time.Minute
-	// answerMargin is the time before the caller's deadline at which a wait returns, so that the response can still
-	// arrive.
+	// answerMargin is the minimum time between the return of a wait and the caller's deadline. It ensures that the
+	// response still arrives.
 	answerMargin = 100 * time.Millisecond
 	// waitHeartbeat is the interval at which a wait checks whether its caller is still authorized. The caller does not
 	// receive these heartbeats.

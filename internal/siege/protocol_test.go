@@ -212,7 +212,7 @@ func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { 
 	}
 }
 
-// enemy returns an attacker with a valid call at the given address.
+// enemy returns an attacker whose headers form a valid call. The call uses gRPC if address is "gRPC", and REST otherwise.
 func (s *siege) enemy(address, kind string) enemy {
 	field := func(name, value string) hpack.HeaderField { return hpack.HeaderField{Name: name, Value: value} }
 	e := enemy{t: s.t, headers: []hpack.HeaderField{field(":scheme", "http"), field(":authority", "easel.test"), field("authorization", "Bearer "+s.attacker)}}

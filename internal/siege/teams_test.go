@@ -252,8 +252,8 @@ func TestAttackByWatchesOfEverythingOfATeamWithoutOrders(t *testing.T) { // faul
 	s.alongside(assault{least: 10, memory: 200 << 20, hold: s.watches(conn, requests)})
 }
 
-// watches returns a function that opens a watch for the attacker with each request. The function returns the number of
-// open watches, which end when ctx is done.
+// watches returns a function that opens one watch for each request, as the attacker. The function returns the number of
+// watches that it opened. They end when ctx is done.
 func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx context.Context) int64 {
 	return func(ctx context.Context) (open int64) {
 		for _, request := range requests {

@@ -122,8 +122,8 @@ func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []
 	return rows, err
 }
 
-// ask calls question, which executes the given statement. The statement becomes part of the current transaction. If
-// there is no transaction, it is committed on its own.
+// ask calls question, which executes the given statement. If a transaction is open, the statement becomes part of it.
+// Otherwise, the statement is committed on its own.
 func (c *ledgerConn) ask(ctx context.Context, statement string, question func() error) error {
 	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
 	writes := verb == "INSERT" || verb == "UPDATE"

@@ -36,7 +36,7 @@ type link struct {
 	wires []*wire       // open connections, in the order of their creation
 	hits  int           // number of dials and connections that a condition or a call to cut has affected
 	queue int           // number of dials that wait for the condition to change
-	over  chan struct{} // closed when the condition changes
+	over  chan struct{} // closed when state changes
 }
 
 func newLink() *link { return &link{over: make(chan struct{})} }

@@ -61,8 +61,8 @@ func (e edit) find(text string) (start, end int) {
 	return at[0], at[1]
 }
 
-// sources returns the source of the files in a package, keyed by path. For a file that is in changed, it returns the
-// source from there, and otherwise it reads the file from the package's directory.
+// sources returns the source of each file in a package, keyed by path. If changed contains a source for a file, sources
+// returns that source. Otherwise, it reads the file from dir, the package's directory.
 func sources(dir string, changed map[string]string) (map[string]string, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {

@@ -16,9 +16,9 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestTheStackKeepsItsPromises runs short jobs for each kind of world and trouble. All jobs in a row of the table start
-// the same goroutines. Therefore, with -short, the first third of each row is enough to find data races. Under the race
-// detector, a job takes ten times as long.
+// TestTheStackKeepsItsPromises runs short simulations. The simulations in a row of the table start the same goroutines.
+// With -short, the test therefore uses only the first third of each row, which is enough to find data races. The race
+// detector makes a simulation ten times slower.
 func TestTheStackKeepsItsPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),

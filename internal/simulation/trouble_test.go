@@ -56,9 +56,9 @@ func (s *runningFault) done(ok bool) {
 	}
 }
 
-// faultAction describes the effect of a trouble. The function begin starts the trouble and returns two functions: end
-// ends the trouble, and fired returns the number of hits. The function victim creates the load that the trouble affects.
-// Both begin and victim may be nil.
+// faultAction describes a kind of trouble. The function begin starts the trouble and returns two functions: end stops
+// the trouble, and fired returns the number of operations that it has affected. The function victim creates the load
+// that the trouble affects. Both begin and victim may be nil.
 type faultAction struct {
 	reach  reach
 	begin  func(s *runningFault) (end func(), fired func() int)
@@ -119,7 +119,8 @@ func (s *runningFault) run(a faultAction) {
 	w.faults = append(w.faults, note)
 }
 
-// meet calls the action's victim until the trouble has affected something, but at most six times.
+// meet calls a.victim until fired reports that the trouble has affected an operation, but at least once and at most six
+// times.
 func (s *runningFault) meet(a faultAction, fired func() int) {
 	for try := 0; a.victim != nil && try < 6 && (try == 0 || fired() == 0); try++ {
 		s.c.pause(500 * time.Millisecond)

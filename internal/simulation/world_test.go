@@ -65,8 +65,8 @@ type world struct {
 
 	mu       sync.Mutex
 	faults   []span
-	problems []string       // deviations from the plan
-	busy     map[string]int // number of running callers, by name
+	problems []string       // unexpected errors and ledger faults; each of them fails the run
+	busy     map[string]int // number of running callers, keyed by caller name
 	traps    []*trap
 }
 

@@ -224,7 +224,7 @@ func (r *registries) takeNPM(w http.ResponseWriter, q *http.Request) {
 	answers(http.StatusOK, `{"ok": true}`)(w, q)
 }
 
-// portal returns the publisher's user name and password for Maven Central, encoded as Base64.
+// portal returns the Base64 encoding of the publisher's user name and password for Maven Central.
 func portal() string {
 	return base64.StdEncoding.EncodeToString([]byte("portal:" + portalPassword))
 }

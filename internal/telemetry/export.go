@@ -47,7 +47,7 @@ func (s signal) exported() bool {
 	return s != metricSignal || exporter != "prometheus" // the exporter "prometheus" exports nothing, because Prometheus metrics are always served
 }
 
-// Exported returns the signals whose export the environment enables.
+// Exported returns the names of the signals, traces and metrics, that the environment variables enable for export.
 func Exported() (names []string) {
 	for _, s := range []signal{traceSignal, metricSignal} {
 		if s.exported() {

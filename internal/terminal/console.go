@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Console writes results to one stream and remarks to another. If the stream for remarks is a terminal, the console also
-// shows a live line there, which later output replaces. Its methods may be called concurrently.
+// Console writes results to one stream and remarks to another. If the stream for remarks is a terminal, its last line
+// can be a live line, which the next output replaces. The methods may be called concurrently.
 type Console struct {
 	mu       sync.Mutex
 	out, err io.Writer

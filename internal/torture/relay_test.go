@@ -176,7 +176,7 @@ const (
 )
 
 // readPart reads the next part of a facade's response. placed reports whether the part is the start of a successful
-// response. A successful response to an order means that the facade knows the order's generation.
+// response. If the request was an order, the facade then knows the order's generation.
 func readPart(answers *bufio.Reader, overREST bool) (text []byte, placed bool, err error) {
 	if overREST {
 		m, body, err := readMessage(answers)

@@ -68,7 +68,7 @@ type world struct {
 
 	// The following fields are set only if the world has a ledger.
 	postgres   *proctest.Postgres
-	ledger     string // URL of the ledger that bypasses the faults
+	ledger     string // URL that connects to the ledger directly, so that no faults are injected
 	limits     map[string]ledger.Limits
 	receiver   *receiver
 	restarting sync.Mutex

@@ -20,9 +20,9 @@ const (
 	leastHandoff = handoff / 32
 )
 
-// dispatcher runs the deliveries of the watches that have events, one after another, in a single goroutine, the worker. Waking
-// a goroutine for each watch would cost more. If an inspection finds that the worker has made no progress since the last
-// inspection, another worker replaces it. So a blocked delivery delays the others for at most two handoffs.
+// dispatcher delivers the events of watches. A single goroutine, the worker, runs the deliveries one after another, because
+// waking a goroutine for each watch would cost more. A timer regularly checks the worker's progress. If the worker has made
+// none since the last check, another worker replaces it. So a blocked delivery delays the others for at most two handoffs.
 type dispatcher struct {
 	mu         sync.Mutex
 	queue      []*delivery   // ready deliveries

@@ -77,7 +77,7 @@ const notQueued = -1
 type listing struct {
 	seenAt          time.Time           // time when a list last contained the generation, or when this process ordered it, whichever is later; zero if neither has happened
 	etag            string              // etag of the generation's latest record in a list
-	state           catalog.State       // state in that record; zero if there is no record
+	state           catalog.State       // state in the generation's latest record in a list; zero if there is no record
 	hint            *catalog.Generation // record from the list that no read has confirmed yet; nil if there is no such record
 	readSinglyUntil time.Time           // time until which only individual reads poll the generation, not sweeps
 }

@@ -91,8 +91,8 @@ func (s *Snapshot) add(t *tenant, listed bool) {
 	s.Stats.Generations += len(t.generations)
 }
 
-// count computes the totals in s.Stats over all credentials. It also computes the smallest Ready and Rate of any
-// credential.
+// count computes the totals in s.Stats over all credentials. It also finds the smallest Ready and the smallest Rate
+// among the credentials.
 func (s *Snapshot) count() {
 	stats := &s.Stats
 	stats.Pollers = len(s.Credentials)

@@ -73,8 +73,8 @@ type Observation struct {
 	// Whole means that the record is complete. If a complete record has no charge, no later read is expected to have one. A
 	// record in a list may lack the charge.
 	Whole bool
-	// Deleted means that a call to Easel deleted the generation. Together with NotFound, it means only that the process that
-	// made this observation already treats the generation as deleted.
+	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, Deleted has another meaning: the
+	// process that made this observation already treats the generation as deleted.
 	Deleted bool
 	// NotFound means that the catalog itself, not a proxy, has responded that the generation does not exist.
 	NotFound bool
@@ -182,7 +182,7 @@ const AbsentFor = time.Minute
 // Absence records consecutive reads that did not find a generation. A single such read proves nothing, because a proxy may have
 // responded, or the read may have used another API key. Watchers and the ledger both use this type.
 type Absence struct {
-	// Since is the time when the first of the consecutive reads failed to find the generation. Zero means that the latest read
+	// Since is the time of the first of the consecutive reads that did not find the generation. Zero means that the latest read
 	// found it.
 	Since time.Time
 	// Lasting means that Easel treats the generation as deleted until a read finds it.

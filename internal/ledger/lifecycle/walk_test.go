@@ -194,7 +194,7 @@ func (r replica) order() (n int) {
 	return n
 }
 
-// step adds the worlds that can follow the next step of replica n.
+// step calls also for each world that can follow the next step of replica n.
 func (w world) step(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if r.at != idle {
@@ -248,8 +248,8 @@ func (w world) begin(n int, also func(func(*world))) {
 	}
 }
 
-// repeat changes the world as if a caller had repeated its order. If the order is held, an operator must check the account
-// again.
+// repeat changes the world as if a caller had sent its order again. If the order is on hold, an earlier check of the
+// account by the operator no longer counts.
 func (w *world) repeat(row uint8) {
 	w.gaveUp[row] = false
 	if w.rows[row].Held {
@@ -263,9 +263,9 @@ func (w *world) leased(n int, row uint8, order Order, called bool) {
 	w.replicas[n] = replica{at: checking, row: row, lease: uint8(order.Leases), called: called}
 }
 
-// write adds the worlds that can follow when replica n commits an order. The commit can fail, or it can succeed although
-// its response is lost. The transaction detects an order of the caller's other team under the same key, even if the replica
-// does not know that the caller has changed teams.
+// write calls also for each world that can follow when replica n commits an order. The commit can fail, or it can succeed
+// although its response is lost. The transaction detects an order of the caller's other team under the same key, even if
+// the replica does not know that the caller has changed teams.
 func (w world) write(n int, also func(func(*world))) {
 	of := w.replicas[n].team
 	also(func(w *world) { w.replicas[n] = replica{} }) // nothing is committed
@@ -281,7 +281,8 @@ func (w world) write(n int, also func(func(*world))) {
 	also(func(w *world) { w.add(order, of); w.replicas[n] = replica{} }) // the commit succeeded, but the replica does not receive the response
 }
 
-// add writes an order. An earlier check of the account does not apply to it.
+// add writes an order. An operator who has checked the account must check it again, unless the earlier check has already
+// led to a decision.
 func (w *world) add(order Order, of team) {
 	w.rows[w.written], w.teams[w.written] = order, of
 	w.written++

@@ -17,7 +17,8 @@ type document struct {
 	files []protoreflect.FileDescriptor
 	// anchors contains the names of calls, messages and enums that have a heading.
 	anchors map[string]bool
-	// home is the file name of the page to which links to the headings in anchors lead. Empty means this page.
+	// home is the file name of the page that contains the headings in anchors. Links to the headings start with it.
+	// Empty means that the headings are in this document.
 	home string
 	// inCalls contains the request and response messages, which are described in the sections of their calls.
 	inCalls map[protoreflect.FullName]bool

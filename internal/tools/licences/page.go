@@ -53,7 +53,7 @@ func addPage(found texts) error {
 
 var source = regexp.MustCompile(`\.pnpm/([^/]+?@\d[^/_(]*)[^/]*/node_modules/`)
 
-// packages returns the packages of the script, as NAME@VERSION: the packages in its source map, and those in unmapped.
+// packages returns the packages in the script's source map and the packages in unmapped, each as NAME@VERSION.
 func packages() ([]string, error) {
 	data, err := os.ReadFile(filepath.Join(script, "dist", "browser", "standalone.js.map"))
 	if err != nil {
