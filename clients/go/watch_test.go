@@ -71,7 +71,7 @@ func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
 	})
 }
 
-// lastError returns the error with which a watch ends.
+// lastError iterates over a watch until it ends, and returns the error of the last iteration.
 func lastError[S any](states iter.Seq2[S, error]) error {
 	var last error
 	for _, last = range states {

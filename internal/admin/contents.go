@@ -10,7 +10,7 @@ type ContentFetch struct {
 	Generation string `json:"generation"`
 }
 
-// FetchedContent is the state of a result's copy.
+// FetchedContent is the response to a [ContentFetch]: the state of the result's copy.
 type FetchedContent struct {
 	State       string `json:"state"`
 	SizeBytes   int64  `json:"size_bytes"`

@@ -140,7 +140,7 @@ func (i *issued) write(t testing.TB, issuers ...Issuer) {
 	proctest.Write(t, i.path, text+"]\n")
 }
 
-// edit replaces the issuers in the callers file and reloads it.
+// edit replaces the issuers in the callers file, and reloads the file.
 func (i *issued) edit(t testing.TB, issuers ...Issuer) {
 	t.Helper()
 	i.write(t, issuers...)

@@ -24,7 +24,7 @@ type process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer         // standard input; closing it makes the program that Easel is compared with exit
 	logs   string            // path of the file that receives the process's standard error
-	addrs  map[string]string // addresses by listener name
+	addrs  map[string]string // addresses, keyed by listener name
 	exited chan struct{}
 }
 

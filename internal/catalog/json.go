@@ -154,7 +154,7 @@ func asValue(v JSON) (Value, bool) {
 	return writer{}.value(nil, v, false, maxDepth-1)
 }
 
-// asObject reads an object.
+// asObject returns v in canonical form if v is an object. Otherwise, the result is false.
 func asObject(v JSON) (Value, bool) {
 	if v.Kind() != '{' {
 		return nil, false

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// pollsOwner is the name of the owner under which an API key's limiter counts all polls.
+// pollsOwner is the name of the owner to which an API key's limiter attributes all polls.
 const pollsOwner = "(polls)"
 
 // Limiter returns the limiter of an API key, which grants the permits for all requests with this key. The caller must not store

@@ -18,7 +18,7 @@ type lists struct {
 	reads singleflight.Group
 
 	mu  sync.Mutex
-	all map[Tenant]listRead // latest list of each tenant; removed one second after it was requested
+	all map[Tenant]listRead // latest list of each tenant; a list is removed one second after it was requested
 }
 
 // listRead is the result of reading the list: a list or an error.

@@ -19,7 +19,7 @@ import (
 // a request with another API key.
 type pool struct {
 	base    *http.Transport  // template for the transport of each API key
-	limiter *limiter.Limiter // limits the requests in flight
+	limiter *limiter.Limiter // limits the number of requests in flight
 
 	mu   sync.Mutex
 	keys map[[sha256.Size]byte]*keyTransport // keyed by the SHA-256 of the Authorization header

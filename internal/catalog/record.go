@@ -114,11 +114,12 @@ func optional[T any](value T, ok bool) *T {
 	return new(value)
 }
 
-// weight is the score that an object gets if it has one of the named members. Scores distinguish records from their wrappers.
+// weight assigns a score to each object that has a member with one of the names. Scores distinguish records from their
+// wrappers.
 type weight struct {
 	names  []string
 	score  int
-	nested bool // whether the member counts even if it is an object
+	nested bool // whether the member counts even if its value is an object
 }
 
 func (r *Record) score(weights []weight) (sum int) {

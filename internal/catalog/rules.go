@@ -4,8 +4,8 @@ package catalog
 // is looked up under the names in a table, and the first readable value is used. To support another name, add it to the table.
 // Case, '_' and '-' are ignored: costCents also matches cost_cents, CostCents and cost-cents.
 
-// Names of members that contain a list. The body can also be the list itself, an object with exactly one array, or an object that
-// contains records keyed by ID.
+// Names of the member that contains the list in a response body. The body can also be the list itself, an object with exactly
+// one array, or an object that contains records keyed by ID.
 var (
 	modelListNames      = names("models", "data", "items", "results", "list", "records", "entries", "catalog")
 	generationListNames = names("generations", "data", "items", "results", "list", "records", "entries", "renders", "jobs")

@@ -44,7 +44,7 @@ type answer struct {
 	Messages []json.RawMessage
 	Fails    *failure
 	Then     string // "silence", or "freeze" (the current connections no longer carry data)
-	Lasts    string // time for which the answer is repeated, from the first call that gets it; empty means that it is not repeated
+	Lasts    string // period in which the answer is repeated, starting with the first call that gets it; empty means that the answer is not repeated
 }
 
 // failure is an error status with its details.

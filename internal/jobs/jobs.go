@@ -108,9 +108,9 @@ func (j *Jobs) Run(ctx context.Context) {
 	}
 }
 
-// look starts due jobs of a kind. For a periodic kind, it first writes the job unless that has been done. It begins with the
-// owner that follows k.last, so that owners take turns. The queries use ctx. The jobs run with lasting, which is canceled later
-// than ctx. Ledger errors are ignored, because the next call retries.
+// look starts due jobs of a kind. If the kind is periodic, look first writes the job, unless this process has already written
+// it. The owners take turns: look begins with the owner that follows k.last. ctx is the context of the ledger queries, and
+// lasting, which is canceled later, is the context of the jobs. Ledger errors are ignored, because the next call retries.
 func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 	if k.Interval > 0 && !k.written {
 		k.written = j.ledger.AddJob(ctx, ledger.Job{Kind: k.Name}) == nil

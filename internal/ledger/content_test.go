@@ -51,7 +51,8 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 	}
 }
 
-// wanting opens a ledger in which the given generations have succeeded, so that their results must be copied.
+// wanting opens a ledger that contains the given generations. They have succeeded, so their results must be
+// copied.
 func wanting(t *testing.T, url string, generations ...string) *ledger.Ledger {
 	t.Helper()
 	l := openWith(t, ledger.Config{URL: url, Events: saying(0), Contents: true})

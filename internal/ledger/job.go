@@ -31,7 +31,7 @@ type Job struct {
 	Cursor string
 	// Age is the time since the job was written or last succeeded.
 	Age time.Duration
-	// Attempts is the number of consecutive failures.
+	// Attempts is the number of consecutive failed attempts.
 	Attempts int64
 }
 

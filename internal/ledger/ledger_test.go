@@ -23,7 +23,7 @@ func open(t *testing.T, url string) *ledger.Ledger {
 	return openWith(t, ledger.Config{URL: url})
 }
 
-// openWith opens a ledger with the tests' catalog and resend window.
+// openWith opens a ledger with the given configuration, except that it uses the tests' catalog and resend window.
 func openWith(t *testing.T, cfg ledger.Config) *ledger.Ledger {
 	t.Helper()
 	cfg.Catalog, cfg.ResendWindow = theCatalog, window

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// moved returns a request from the same caller in another team.
+// moved returns a request with the given idempotency key from the same caller, but in another team.
 func moved(key string) ledger.Request {
 	r := request(key)
 	r.Namespace, r.Owner, r.UpstreamKey = "print", "print", "up-print-"+key

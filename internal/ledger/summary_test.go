@@ -83,7 +83,7 @@ func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // fault M14
 }
 
 // At any moment, each order except the first is either open with a reserved price, or rejected without a
-// reservation.
+// reservation. In each summary, the reserved amount must therefore match the number of open orders.
 func TestASummaryIsOneMomentOfTheLedger(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -15,7 +15,7 @@ const (
 type Set struct {
 	mu       sync.Mutex
 	limiters map[string]*Limiter
-	pruneAt  int // [Set.Of] removes idle limiters if there are at least this many limiters
+	pruneAt  int // number of limiters at which [Set.Of] next removes idle limiters
 }
 
 // NewSet returns an empty set.

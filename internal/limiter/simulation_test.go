@@ -84,7 +84,7 @@ func (o *team) run(ctx context.Context, l *limiter.Limiter, c *catalog) {
 	}
 }
 
-// order sends an order until the catalog accepts it.
+// order sends an order, and repeats it until the catalog accepts it.
 func (o *team) order(ctx context.Context, l *limiter.Limiter, c *catalog) error {
 	arrived := time.Now()
 	for {

@@ -73,8 +73,8 @@ func notSent(err error) error {
 	return &known
 }
 
-// definite contains the HTTP statuses with which the catalog definitely rejects an order. A response with any other status may
-// come from a proxy.
+// definite contains the HTTP statuses that mean that the catalog has definitely rejected an order. A response with any other
+// status may come from a proxy.
 var definite = map[int]bool{400: true, 401: true, 402: true, 403: true, 404: true, 413: true, 422: true}
 
 // isDefinite reports whether the catalog itself, not a proxy, has definitely rejected an order. If it returns true, the catalog

@@ -57,7 +57,7 @@ func (s *stack) open() {
 	s.ledger = l
 }
 
-// reopen closes the ledger and opens it with the given event configuration.
+// reopen closes the ledger, and opens it again with the given event configuration.
 func (s *stack) reopen(events *ledger.EventConfig) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {

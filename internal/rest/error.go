@@ -146,7 +146,8 @@ const tooDeep = "exceeded max recursion depth"
 // fieldOfParser matches the name of the field in an error from a JSON parser.
 var fieldOfParser = regexp.MustCompile(`(?:field|list|field value:) "?([A-Za-z_][\w.]*)`)
 
-// requestFields returns the fields of all request messages and of the messages nested in them, by field name in the contract.
+// requestFields returns the fields of all request messages and of the messages nested in them, keyed by the field's name in
+// the contract.
 var requestFields = sync.OnceValue(func() map[string]protoreflect.FieldDescriptor {
 	fields := map[string]protoreflect.FieldDescriptor{}
 	var add func(protoreflect.MessageDescriptor)

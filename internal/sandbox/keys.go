@@ -108,7 +108,7 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 	})
 }
 
-// change calls fn with the account of an API key. The account is looked up in the transaction in which fn runs.
+// change calls fn with the account of an API key. The account is looked up in the same transaction.
 func (s *Sandbox) change(key string, fn func(tx link, who account) error) error {
 	return s.db.tx(func(tx link) error {
 		who, err := findAccount(tx, key)

@@ -93,7 +93,7 @@ const (
 	headerTimeout    = 10 * time.Second
 	messageMargin    = 256 << 10       // maximum size of all parts of a request except its inputs, in bytes
 	headerBytes      = 32 << 10        // maximum size of the headers of a request, in bytes
-	idleTimeout      = 2 * time.Minute // time for which an idle HTTP connection is kept open
+	idleTimeout      = 2 * time.Minute // time after which an idle HTTP connection is closed
 	streamWindow     = 64 << 10        // flow-control window of a call: maximum number of bytes that the receiver has not read yet
 	readBuffer       = 4 << 10         // size of a connection's read buffer in bytes; small, because every connection has one, even if it is idle
 	// connWindow is the flow-control window of a gRPC connection, for all its calls together. streamWindow is the window of

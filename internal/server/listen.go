@@ -24,7 +24,7 @@ func closeAll(listeners map[string]net.Listener) {
 	}
 }
 
-// bind listens on a TCP address. It sets socket options by which the kernel closes an accepted connection within
+// bind listens on a TCP address. It sets socket options so that the kernel closes an accepted connection within
 // 45 s after the peer has vanished. On systems other than Linux, this can take longer if sent bytes are
 // unacknowledged.
 func bind(addr string) (net.Listener, error) {

@@ -29,7 +29,7 @@ type modelCatalog struct {
 	requests int
 	slowness time.Duration
 	status   int    // status of all responses; zero means that requests succeed
-	retry    string // Retry-After of all responses
+	retry    string // value of the Retry-After header in all responses
 	detail   string // description of all models
 }
 

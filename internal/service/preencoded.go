@@ -27,8 +27,8 @@ func encodingsOf(u *watch.Update) *encodings {
 	return u.Memo.Get(func() any { return new(encodings) }).(*encodings)
 }
 
-// attributionTTL is the time for which an attribution from the ledger, such as the owner and labels of a generation,
-// is reused for other watchers of the same update.
+// attributionTTL is the maximum age of an attribution that is reused for other watchers of the same update. An
+// attribution contains a generation's owner, caller, model and labels, and comes from the ledger.
 const attributionTTL = 100 * time.Millisecond
 
 // encodings caches the encodings of one update, one for each attribution. Most watchers receive the same attribution,
@@ -38,7 +38,7 @@ type encodings struct {
 
 	mu      sync.Mutex
 	all     []encoding
-	whose   ledger.Attribution // result of the last successful query
+	whose   ledger.Attribution // attribution that the last successful query returned
 	askedAt time.Time          // time when the last successful query started
 }
 

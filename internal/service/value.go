@@ -30,7 +30,7 @@ type room struct {
 // roomIn returns the space that remains in a record for its JSON fields.
 func roomIn(record proto.Message) *room { return &room{left: maxRecord - proto.Size(record)} }
 
-// omit adds a path to the omitted fields, unless it is already there.
+// omit adds a path to the list of omitted fields, unless the list already contains it.
 func (r *room) omit(path string) {
 	if !slices.Contains(r.omitted, path) {
 		r.omitted = append(r.omitted, path)

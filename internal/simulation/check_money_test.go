@@ -119,7 +119,7 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 		}
 	}
 	const pause = 6 * time.Second      // maximum pause between two attempts of an order
-	attempts := map[string][]request{} // requests that place orders, by process and idempotency key
+	attempts := map[string][]request{} // requests that place orders, keyed by process and idempotency key
 	for _, r := range o.sent() {
 		if r.op == routePlace {
 			attempts[r.process+" "+r.key] = append(attempts[r.process+" "+r.key], r)

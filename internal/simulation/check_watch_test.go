@@ -215,8 +215,8 @@ func watchesAreKept(o *outcome, say promises.Say) {
 	}
 }
 
-// hadAccepted reports whether the catalog accepted a request from the event's process under the actor's API key during
-// the last hour.
+// hadAccepted reports whether, in the hour before the event, the catalog accepted a request from the event's process
+// under the actor's API key.
 func (o *outcome) hadAccepted(e promises.Event) bool {
 	return slices.ContainsFunc(o.requests, func(r request) bool {
 		return r.process == e.Process && r.apiKey == e.Owner() && r.status/100 == 2 && r.end < e.At && e.At-r.end < time.Hour

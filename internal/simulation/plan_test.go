@@ -72,7 +72,7 @@ var (
 // kind describes a class of runs, and the ranges from which their plans are drawn.
 type kind struct {
 	name     string
-	weight   int     // percentage of the seeds that select this kind; zero if it is selected only by name
+	weight   int     // percentage of the seeds that select this kind; zero if the kind is selected only by its name
 	count    between // number of troubles
 	length   func(r *rand.Rand) time.Duration
 	workers  between

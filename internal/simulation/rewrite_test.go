@@ -17,7 +17,8 @@ type edit struct {
 	old, new string
 }
 
-// addition returns an edit that adds a file to a package. Other edits of the same bug can use the declarations in the file.
+// addition returns an edit that adds a file to a package. Other edits for the same seeded bug can use the declarations in
+// the file.
 func addition(pkg, source string) edit { return edit{pkg: pkg, new: source} }
 
 // apply applies the edit to the source tree at root. It does not write files: changed maps the path of each file that

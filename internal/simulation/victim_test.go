@@ -31,7 +31,7 @@ func watchOne(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// watchMuch places more orders than the poll rate allows to poll individually, and watches their generations through
+// watchMuch places more orders than can be polled individually at the poll rate, and watches their generations through
 // all replicas.
 func watchMuch(s *runningFault) {
 	for n := range 60 {

@@ -25,7 +25,7 @@ type Readings struct {
 	Limiters func() map[string]limiter.State // limiter states by [catalog.Tenant]
 	Ledger   func() ledger.Reading
 	Copies   func() CopyCounts         // counts of operations on copies of results; requires Ledger
-	Settings func() map[string][]error // errors from loading files and issuer keys, by setting
+	Settings func() map[string][]error // errors from loading files and issuer keys, keyed by setting
 }
 
 // Measure registers the metrics that are read at each collection. The returned function unregisters them.
@@ -98,7 +98,7 @@ func readOwner(o ledger.OwnerSummary, value observe) {
 // CopyCounts contains the numbers of operations on copies of results since this process started.
 type CopyCounts struct {
 	Copied, Failures int64 // numbers of successful and failed attempts to copy a result
-	Bytes            int64 // bytes of successful copies
+	Bytes            int64 // total size of the successful copies, in bytes
 	Reads, Rescued   int64 // number of results opened from their copies, and number opened in the catalog because their copies could not be opened
 }
 

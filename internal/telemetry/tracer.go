@@ -28,7 +28,7 @@ import (
 // only cost is a context lookup.
 type Tracer struct {
 	tracer   trace.Tracer
-	pushes   *rate.Limiter // limits the rate of pushes that have a span
+	pushes   *rate.Limiter // limits the number of pushes per second for which a span is recorded
 	failures *Failures     // nil if failed polls are not logged
 
 	delivered, pollsMade, changed, orders, spent, notified metric.Int64Counter

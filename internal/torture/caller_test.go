@@ -49,7 +49,7 @@ const (
 	rejected // the order exceeds the team's budget, so it was not placed
 )
 
-// connect creates the callers, a quarter of which use REST.
+// connect creates the given number of callers. A quarter of them use REST.
 func (w *world) connect(callers int) {
 	for n := range callers {
 		team := teams[n%len(w.tokens)]
@@ -245,7 +245,7 @@ func (c *caller) look(ctx context.Context) error {
 	ctx = proctest.Bearing(ctx, c.world.tokens[c.team])
 	c.world.work.Go(func() {
 		for ; ctx.Err() == nil; pauseFor(ctx, 20*time.Millisecond) {
-			c.watchEverything(ctx) // called again whenever it returns: the watch may fail, and ends after ten seconds
+			c.watchEverything(ctx) // called in a loop, because each watch ends after ten seconds, or earlier with an error
 		}
 	})
 	for ; !c.world.isCalm() && ctx.Err() == nil; pauseFor(ctx, 50*time.Millisecond) {

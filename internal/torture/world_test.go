@@ -54,7 +54,7 @@ const (
 type world struct {
 	t       *testing.T
 	ctx     context.Context //nolint:containedctx // all connections are closed when this context is done
-	storm   context.Context //nolint:containedctx // no further faults happen when this context is done
+	storm   context.Context //nolint:containedctx // no further faults happen after this context is done
 	calm    func()
 	orders  float64 // wanted number of orders
 	goal    map[group]float64
@@ -204,8 +204,8 @@ func (w *world) run(callers int, settle func() (promises.Run, error)) {
 	}
 }
 
-// drive runs the callers. If the world has a ledger, it then waits until every order has an outcome. Finally, it returns
-// the record from settle.
+// drive runs the callers. If the world has a ledger, drive then waits until every order has an outcome. Finally, it
+// returns the record that settle returns.
 func (w *world) drive(ctx context.Context, settle func() (promises.Run, error)) (run promises.Run, err error) {
 	var ordering, looking errgroup.Group
 	for i, c := range w.callers {

@@ -25,7 +25,7 @@ type upstream struct {
 	fail        error                // error that every call returns, or nil
 	failList    error                // error that every list call returns, or nil
 	failAccount error                // error that every read of the account returns, or nil
-	failOne     map[string]error     // errors that reads of single generations return, by ID
+	failOne     map[string]error     // errors that reads of single generations return, keyed by generation ID
 	delay       time.Duration        // delay of every call
 	listDelay   time.Duration        // additional delay of list calls
 	listed      func(id string) bool // selects the generations in the list; nil selects all

@@ -142,7 +142,7 @@ type delivery struct {
 	stallTimer *time.Timer // ends the watch if a delivery blocks for too long
 	queued     bool
 	running    bool // whether one of its turns is running
-	requeue    bool // whether ready was called during the running turn
+	requeue    bool // whether the next turn must start as soon as the running turn has ended
 	ended      bool // whether the watch has ended, so that no further event is delivered
 	released   bool // done is closed
 	err        error

@@ -28,7 +28,7 @@ type Hub struct {
 	assigned     atomic.Uint32 // number of watches started so far; selects the dispatcher of the next watch
 	drained      atomic.Bool
 	watches      atomic.Int64  // number of open watches
-	orderWatches atomic.Int64  // number of open watches that have [Request.Orders]
+	orderWatches atomic.Int64  // number of open watches whose request sets [Request.Orders]
 	replicas     atomic.Int64  // number of replicas that share the poll rate
 	began        chan struct{} // receives a value when the number of pollers rises from zero to one; capacity 1
 

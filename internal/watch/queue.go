@@ -12,14 +12,14 @@ type queue struct {
 	heap byDue
 
 	wake    chan struct{} // wakes the poller; capacity 1
-	planAt  time.Time     // time at which the poller makes its next plan
+	planAt  time.Time     // time when the poller next decides which generations to poll
 	blocked bool          // whether no request may start before planAt
 }
 
 func newQueue(now time.Time) queue { return queue{wake: make(chan struct{}, 1), planAt: now} }
 
-// wakeBy ensures that the next plan is at t or earlier. It does nothing while blocked is set, because no request is allowed
-// before planAt.
+// wakeBy wakes the poller early enough to decide at t or earlier which generations to poll. It does nothing while blocked
+// is set, because no request is allowed before planAt.
 func (q *queue) wakeBy(t time.Time) {
 	if q.blocked || !t.Before(q.planAt) {
 		return

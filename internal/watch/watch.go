@@ -175,7 +175,7 @@ type Stats struct {
 	Replicas   int                                  `json:"replicas"` // number of replicas that share the poll rate
 	Ready      float64                              `json:"-"`        // minimum over all pollers of the number of polls that a poller may start now; may be fractional
 	Rate       float64                              `json:"-"`        // lowest poll rate of any poller, in polls per second
-	Stalest    time.Duration                        `json:"stalest"`  // longest time since the last response, over all active generations
+	Stalest    time.Duration                        `json:"stalest"`  // maximum, over all active generations, of the time since the last response
 
 	Reads       int64 `json:"reads"`     // number of individual reads of generations
 	Sweeps      int64 `json:"sweeps"`    // number of list requests

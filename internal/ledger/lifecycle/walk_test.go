@@ -64,7 +64,7 @@ type world struct {
 	gaveUp   [mostRows]bool // whether, before the restore, a caller received not_placed for an order that the backup contains
 	unasked  bool           // whether the recovery has resent an order for which the caller had received not_placed
 
-	charges [mostRows]uint8 // number of generations that the catalog created for each row
+	charges [mostRows]uint8 // number of generations that the catalog has created and charged for each row
 	forgot  bool            // whether the catalog has forgotten the idempotency key
 	late    [mostRows]bool  // whether a request for the row is in flight although no process waits for its response
 	fault   bool            // whether the ledger has reported a contradiction

@@ -17,7 +17,7 @@ import (
 type picture struct {
 	w, h    int
 	block   int // side length of a block in pixels; all pixels of a block have the same color
-	samples int // number of samples per block in each direction
+	samples int // number of samples per block, both horizontally and vertically
 	paint   func(x, y float64) rgb
 }
 

@@ -14,8 +14,8 @@ import (
 // file, because the descriptors from which the files are printed contain no comments.
 const printedFrom = "Printed by make generate from the descriptors in google.golang.org/genproto (Apache License 2.0). DO NOT EDIT.\n"
 
-// plainTree returns the text of the .proto files in a descriptor set, by path. It omits google/protobuf, which every
-// compiler provides.
+// plainTree returns the text of the .proto files in a descriptor set, keyed by path. It omits google/protobuf, which
+// every compiler provides.
 func plainTree(set *descriptorpb.FileDescriptorSet) (map[string]string, error) {
 	files, err := protodesc.NewFiles(set)
 	if err != nil {

@@ -214,7 +214,7 @@ func spreadOf(positions []float64) float64 {
 }
 
 // SweepGap returns the time between two sweeps. squares is the sum of the squared poll densities of the generations that a
-// sweep polls. If it is zero, SweepGap returns the maximum in within.
+// sweep polls. If squares is zero, SweepGap returns within.Most.
 func SweepGap(squares float64, within Bounds) time.Duration {
 	if squares == 0 {
 		return within.Most
