@@ -25,7 +25,7 @@ type Feed struct {
 	readers  map[*FeedReader]struct{}
 	follows  bool  // whether position is valid
 	position int64 // position of the last event that was passed to the readers
-	failing  bool  // whether the last read failed
+	failing  bool  // whether the last read of new events failed
 }
 
 // NewFeed returns a feed. The feed passes no events to its readers until [Feed.Run] is called.

@@ -50,7 +50,8 @@ func idsByOwner(all []Order) map[string][]string {
 	return ids
 }
 
-// erase erases orders. It returns the id and owner of each order that was not erased before.
+// erase erases the content of orders, except open ones. It returns the ID and the owner of each order that was not erased
+// before.
 func erase(tx *transaction, all []Order) (erased []Order, err error) {
 	ids, placed := []string{}, map[string]Order{}
 	for _, o := range all {

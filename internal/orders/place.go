@@ -64,12 +64,12 @@ type Receipt struct {
 }
 
 // Place places a paid order. If an earlier call placed an order with the same idempotency key, Place returns the generation of
-// that order. An order is recorded in the ledger before it is sent, and its outcome before it is returned. So an idempotency
-// key is charged at most once.
+// that order. An order is recorded in the ledger before it is sent, and its outcome before it is returned. So each idempotency
+// key causes at most one charge.
 //
-//   - Place first looks up the idempotency key. If the key has no order yet, Place requests a quote, but only if a limit
-//     requires it, and then writes the order, together with the lease to send it. Finally, it waits for the order's result, no
-//     matter which process sends the order.
+//   - Place first looks up the idempotency key. If no order has this key yet, Place writes the order, together with the lease to
+//     send it. Before that, it requests a quote if a limit requires one. Finally, Place waits for the order's result, no matter
+//     which process sends the order.
 //   - Every attempt sends the same idempotency key and the same bytes under the same API key. After the expire time, no attempt
 //     is sent. If no attempt can have been accepted, the order is withdrawn. Otherwise, its outcome stays unknown.
 //   - Once an order may have been sent, it is finished even if the caller disconnects. The attempts continue until the

@@ -31,7 +31,7 @@ type Value[T any] struct {
 	sums    string    // digests of the contents from which value was parsed
 	checked time.Time // start time of the last read
 	reading bool      // whether a read is running
-	problem error     // error from the last read, which was already logged; nil if the last read succeeded
+	problem error     // error from the last read, already logged; nil if the last read succeeded
 }
 
 // Open reads the files and parses their contents. Later reads log each change of the value, and each new error once.

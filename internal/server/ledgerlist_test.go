@@ -325,7 +325,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 				}
 			}
 		}
-		for _, ids := range [][]string{{id}, nil} { // a watch of one listed generation, and a watch of everything
+		for _, ids := range [][]string{{id}, nil} { // a watch of one listed generation, and a watch of all generations
 			err := as("poster").watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: ids}, func(*easelv1.WatchGenerationsResponse) bool { return true })
 			wantStatus(t, err, codes.Unavailable, "LEDGER_UNAVAILABLE", 503)
 		}

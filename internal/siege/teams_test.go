@@ -228,7 +228,7 @@ func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // fault A4
 	}
 }
 
-// watchMany opens a stream of WatchGenerations for the attacker with an encoded request.
+// watchMany opens a WatchGenerations stream as the attacker. request is the encoded request.
 func (s *siege) watchMany(ctx context.Context, conn *grpc.ClientConn, request []byte) (grpc.ClientStream, error) {
 	stream, err := conn.NewStream(proctest.Bearing(ctx, s.attacker), &grpc.StreamDesc{ServerStreams: true},
 		easelv1.GenerationService_WatchGenerations_FullMethodName, grpc.ForceCodec(rawCodec{}))

@@ -290,7 +290,7 @@ type viewing struct {
 	id    string
 	until easelv1.WatchUntil
 	every time.Duration // heartbeat interval; zero means 15 s
-	slow  time.Duration // pause after each message
+	slow  time.Duration // time that the caller pauses after each message
 	rest  bool
 }
 
@@ -399,7 +399,7 @@ func (c *caller) patience(every time.Duration) time.Duration {
 
 // reading contains the durations that apply when a caller reads a stream.
 type reading struct {
-	patience, slow time.Duration // patience is the maximum time without messages; slow is the pause after each message
+	patience, slow time.Duration // patience is the maximum time without messages; slow is the time that the caller pauses after each message
 	limit          time.Duration // time after which the caller cancels the stream; zero means never
 }
 

@@ -151,7 +151,7 @@ var kinds = []kind{
 		more:     func(_ *rand.Rand, p *plan) { p.rotate() },
 		troubles: slices.Concat(ofOrders, []string{"A11", "A11", "A11"}),
 	},
-	{ // a run is short enough for the race detector, which makes it ten times slower
+	{ // these runs are short, because the race detector makes them ten times slower
 		name: "short", count: between{3, 4}, length: minutes(4, 6),
 		workers: between{1, 2}, pause: between{15, 15}, unit: time.Second,
 		more:     func(_ *rand.Rand, p *plan) { p.Tenants = min(p.Tenants, 2) },

@@ -239,8 +239,8 @@ func (c *caller) comeBack(ctx context.Context) error {
 	return nil
 }
 
-// look checks, while faults happen, that a team receives only its own generations: in its list, in a watch of
-// everything, and in reads of another team's generations.
+// look checks, while faults happen, that a team receives only its own generations: in its list, in a watch of all generations,
+// and in reads of another team's generations.
 func (c *caller) look(ctx context.Context) error {
 	ctx = proctest.Bearing(ctx, c.world.tokens[c.team])
 	c.world.work.Go(func() {

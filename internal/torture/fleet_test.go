@@ -77,7 +77,7 @@ func (m *stubCatalog) set(state string, ids ...string) {
 	}
 }
 
-// since returns the number of requests after the given time.
+// since returns the number of requests that arrived at or after the given time.
 func (m *stubCatalog) since(at time.Time) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -335,7 +335,7 @@ func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 		if !t.ended {
 			return t
 		}
-		t.mu.Unlock() // the poller removed this tenant after it was looked up
+		t.mu.Unlock() // the poller removed the tenant between the lookup and this check
 	}
 }
 

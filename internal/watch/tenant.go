@@ -218,7 +218,7 @@ func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
 	}
 }
 
-// removeListed removes a generation from the watches of everything.
+// removeListed removes a generation from the watches of all generations.
 func (t *tenant) removeListed(e *generation, now time.Time) {
 	e.listing.seenAt = time.Time{}
 	for _, c := range slices.Clone(e.subscribers) {

@@ -66,7 +66,7 @@ type Request struct {
 	Credential catalog.Credential
 	IDs        []string      // IDs of the generations to watch, without duplicates; empty means every generation that the catalog lists
 	Everything bool          // whether to watch, in addition to IDs, every generation that the catalog lists or that is in KnownEtags
-	Goal       Goal          // goal for each generation; a watch of everything ignores it
+	Goal       Goal          // goal for each generation; ignored in a watch of all generations
 	Heartbeat  time.Duration // time without an event after which a heartbeat is delivered; zero means 15 s
 	Until      time.Time     // time when the watch ends with ErrExpired; zero means never
 	Stall      time.Duration // maximum duration of one delivery; zero means 30 s
@@ -74,8 +74,8 @@ type Request struct {
 	KnownEtags map[string]string // etags of the states that the caller already has, keyed by generation ID
 	ModelID    string            // model of the watched generations; empty means any model
 
-	// Ordered contains those IDs from IDs and KnownEtags for which an order exists. A single 404 does not prove that a generation
-	// with an order is deleted.
+	// Ordered contains those IDs from IDs and KnownEtags for which an order exists. For these generations, a single 404 does
+	// not prove that the generation is deleted.
 	Ordered map[string]bool
 	// Orders limits a watch of everything to the selected orders. Nil selects every generation that the catalog lists.
 	Orders Orders

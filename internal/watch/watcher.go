@@ -31,7 +31,7 @@ type watcher struct {
 	everything bool   // whether the watch also covers generations that are found later
 	named      bool   // whether the request contains generation IDs, etags or orders, so that a listed generation may already have a subscription
 
-	initialKnown bool // whether the initial set of generations is known; false while a watch of everything waits for its first list
+	initialKnown bool // whether the initial set of generations is known; false while a watch of all generations waits for its first list
 	caughtUp     bool
 
 	subscriptions []subscription
@@ -163,9 +163,9 @@ func (w *watcher) subscribeListed(now time.Time) {
 	w.notify()
 }
 
-// listed returns the generations that a watcher of everything covers: those in the latest list, and those that this process has
-// just ordered, because the list may not contain them yet. If the watch is limited to orders, listed checks only the IDs in
-// ifListed, so that it spends no time on other owners' generations.
+// listed returns the generations that a watcher of all generations covers: those in the latest list, and those that this
+// process has just ordered, because the list may not contain them yet. If the watch is limited to orders, listed checks only
+// the IDs in ifListed, so that it spends no time on other owners' generations.
 func (w *watcher) listed(now time.Time) (all []*generation) {
 	a := w.agenda
 	if w.orders == nil {
