@@ -196,8 +196,8 @@ func (a *Authenticator) shared(owner string, weight float64) catalog.Credential 
 }
 
 // StillKnown returns a function that checks whether the caller of an open stream is still authorized. The function returns an
-// error if one of the following was removed after the call started: the caller, its token, its operator right, or the CA of its
-// certificate. An expired certificate is not an error.
+// error if one of the following was removed after the call started: the caller, its token, its right to act as an operator, or
+// the CA of its certificate. An expired certificate is not an error.
 func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 	latest := Of(ctx)
 	return func() error {

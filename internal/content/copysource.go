@@ -87,6 +87,6 @@ func (d *download) whole(size int64) error {
 
 // mediaType returns a media type without its parameters. It returns "" if the text is not a media type.
 func mediaType(text string) string {
-	media, _, _ := mime.ParseMediaType(text) // an error in a parameter can be ignored, because parameters are dropped
+	media, _, _ := mime.ParseMediaType(text) // an error from parsing the parameters is ignored, because the parameters are dropped
 	return media
 }

@@ -148,8 +148,8 @@ func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation s
 	})
 }
 
-// FetchContent records that an operator requests another copy of a result. It returns false if the ledger has no such result,
-// if the order was erased, if a call to Easel has deleted the generation, or if the copy is marked for deletion.
+// FetchContent records that an operator has requested another copy of a result. It returns false if the ledger has no such
+// result, if the order was erased, if a call to Easel has deleted the generation, or if the copy is marked for deletion.
 func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (has bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(`INSERT INTO contents (generation_id, owner)

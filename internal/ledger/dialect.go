@@ -207,7 +207,7 @@ func (d dialect) open(dsn string, conns int, connector driver.Connector) (*pool,
 		return nil, err
 	}
 	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns) // as many as may be open, because opening a connection takes longer than writing an order
+	db.SetMaxIdleConns(conns) // the same as the maximum number of open connections, because opening a connection takes longer than writing an order
 	db.SetConnMaxIdleTime(d.idle)
 	return d.newPool(db), nil
 }

@@ -21,8 +21,8 @@ const (
 	// NotPlacedByThisCall means that this call did not place an order. Either it sent nothing to the catalog, or the catalog
 	// definitely rejected its first attempt. Another process may have placed an order under the same idempotency key.
 	NotPlacedByThisCall Outcome = "not_placed_by_this_call"
-	// NotPlaced means that the durable ledger contains no order for the idempotency key. It is never returned to callers that
-	// forward their own API keys, because they may also use their API keys without Easel.
+	// NotPlaced means that no order exists under the idempotency key, which only a durable ledger can prove. It is never returned
+	// to callers that forward their own API keys, because they may also use their API keys without Easel.
 	NotPlaced Outcome = "not_placed"
 )
 

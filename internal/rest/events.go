@@ -86,7 +86,7 @@ func (s eventStreams) watchEvents(w http.ResponseWriter, r *http.Request, _ map[
 		})
 }
 
-// follow sends a streaming call and writes each message as an event, until the call ends or the client disconnects. A
+// follow calls a streaming method and writes each message as an event, until the call ends or the client disconnects. A
 // disconnect cancels the call.
 func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request, path, method string,
 	open func(context.Context) (grpc.ServerStreamingClient[M], error),

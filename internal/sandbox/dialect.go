@@ -45,7 +45,7 @@ type Dialect struct {
 // Shape determines how a record or a list is wrapped.
 type Shape int
 
-// The shapes of responses. ShapePage differs from ShapeData only for lists; a record is {"data": {…}} in both.
+// The shapes of responses. ShapePage differs from ShapeData only for lists. In both, a single record is {"data": {…}}.
 const (
 	ShapeBare  Shape = iota // {…} or […]
 	ShapeNamed              // {"generation": {…}} or {"generations": […]}

@@ -44,7 +44,7 @@ func settledElsewhere(s *stack, o ledger.Order, id string) {
 	}
 }
 
-// moreThanAPage is a number of orders that does not fit in one page of the query for the latest orders.
+// moreThanAPage is a number of orders that exceeds one page of the query for the latest orders.
 const moreThanAPage = 110
 
 func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {

@@ -98,8 +98,8 @@ func TestEveryErrorSaysWhichTraceItIsOf(t *testing.T) {
 }
 
 // chainOf returns the name of a span and the names of its ancestors, up to the caller's span. It first waits
-// until the trace has at least as many ended server spans as the parameter servers says, because a server span
-// ends only after the response was sent.
+// until at least the given number of server spans in the trace have ended, because a server span ends only
+// after the response was sent.
 func chainOf(t *testing.T, spans *tracetest.InMemoryExporter, name, traceID string, servers int) (names []string) {
 	t.Helper()
 	var all tracetest.SpanStubs

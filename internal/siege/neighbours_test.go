@@ -67,7 +67,7 @@ func TestAttackOfOneTeamOnItsNeighbour(t *testing.T) { // faults D1, D2, D5, D6
 		catalog func(http.Handler) http.Handler // wraps the catalog; may be nil
 		workers int
 		call    func(*siege, *grpc.ClientConn) call
-		cpu     time.Duration // maximum processor time of the server per call; zero means no limit
+		cpu     time.Duration // maximum processor time that the server may use per call; zero means no limit
 	}{
 		"D1 states of a filter":     {nil, 4, always(easelv1.GenerationService_ListGenerations_FullMethodName, field(3, field(2, zeros))), 250 * time.Millisecond},
 		"D1 dimensions of a report": {nil, 4, always(easelv1.AccountService_ListUsage_FullMethodName, field(3, zeros)), 250 * time.Millisecond},

@@ -115,7 +115,7 @@ var kinds = []kind{
 		workers: between{1, 1}, pause: between{8, 19}, unit: time.Minute, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofReplicas, ofCallers, []string{"U7", "U19"}),
 	},
-	{ // in this kind, troubles may overlap
+	{ // in simulations of this kind, troubles may overlap
 		name: "chaos", weight: 20, count: between{12, 20}, length: minutes(10, 20),
 		workers: between{3, 6}, pause: between{12, 12}, unit: time.Second, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofReplicas, []string{"U19", "L2", "L7"}),

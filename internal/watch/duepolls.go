@@ -17,9 +17,9 @@ type situation struct {
 	sweeps     bool          // whether list requests are useful: a watch of all generations is open, or one request polls at least sweepFrom generations
 	firstList  bool          // whether a watch of everything waits for its first list
 	sweeping   bool          // whether a sweep is in flight
-	sweptAt    time.Time     // time when the last sweep started
+	sweptAt    time.Time     // time when the last sweep (list request) started
 	sweepAt    time.Time     // time when the next sweep is due
-	sweepAfter time.Time     // time before which no sweep starts, because the last one failed
+	sweepAfter time.Time     // time before which no sweep (list request) starts, because the last one failed
 	least      time.Duration // minimum poll interval
 }
 
