@@ -28,8 +28,9 @@ import (
 
 var whole = bytes.Repeat([]byte("easel"), 1000)
 
-// pieces returns a handler that sends whole from the requested offset up to the offset to, in chunks, and then returns
-// the error end. It passes each chunk to the function spoil, which may change the chunk, before it sends the chunk.
+// pieces returns a handler that sends the bytes of whole in chunks, from the requested offset to the offset that the
+// parameter to specifies. The handler passes each chunk to the function spoil, which may change it, before it sends
+// the chunk. After the last chunk, it returns the error in end.
 func pieces(to int, end error, spoil func(*easelv1.ContentChunk)) func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 	return func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 		if request.GetReadOffset() > 0 && request.GetEtag() != "bytes-1" {

@@ -26,7 +26,7 @@ func (q EventQuery) filter() ledger.EventFilter {
 	return ledger.EventFilter{Owner: q.Team, Since: q.Since, GivenUp: q.GivenUp}
 }
 
-// Event is an event for a team.
+// Event describes an event for a team, and its delivery.
 type Event struct {
 	ID        string    `json:"id"`
 	Team      string    `json:"team"`

@@ -21,7 +21,8 @@ type scene struct {
 	undo    []func() // functions that stop the scene's parts, in the order in which the parts were started; stop calls them in reverse order
 }
 
-// start starts all parts of a scene.
+// start starts the catalog, the facade f and a receiver for its telemetry, and then connects to the facade. flags
+// contains additional flags for the facade.
 func (s *scene) start(ctx context.Context, f facade, flags []string) error {
 	web := &http.Server{Handler: s.catalog.handler()}
 	catalog, err := s.serve(web.Serve, func() { _ = web.Close() })

@@ -150,8 +150,8 @@ func (c *Client) Content(ctx context.Context, cred Credential, id string, offset
 	})
 }
 
-// Delete deletes one generation. If the catalog does not have the generation, the error is [KindNotFound]. However, Delete
-// returns nil if an earlier attempt of the same call may have deleted the generation.
+// Delete deletes one generation. If the catalog does not have the generation, the error has the kind [KindNotFound]. However,
+// Delete returns nil if an earlier attempt of the same call may have deleted the generation.
 func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 	if err := checkID(opDelete, "generation_id", id); err != nil {
 		return err

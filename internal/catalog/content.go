@@ -95,8 +95,8 @@ func (b *contentBody) Close() error {
 	return nil
 }
 
-// read reads once from the stream. It returns the number of bytes that are new to the caller. Bytes that were returned earlier
-// are compared, but not returned again.
+// read reads once from the stream, and returns the number of bytes that are new to the caller. If the stream repeats bytes that
+// the caller has already received, read only compares them with the earlier bytes.
 func (b *contentBody) read(p []byte) int {
 	s := b.stream
 	delivered := s.at < b.at

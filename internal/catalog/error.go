@@ -16,7 +16,7 @@ const (
 	KindCredentialRejected                 // 401
 	KindInsufficientFunds                  // 402
 	KindForbidden                          // 403
-	KindNotFound                           // 404, or 410 for a generation or a model
+	KindNotFound                           // 404; for a generation or a model, also 410
 	KindPriceAboveLimit                    // the price is above the caller's limit; see PriceCents and MaxCents
 	KindOrderExpired                       // the order's expire time has passed; an attempt before that time may have placed the order
 	KindDailyCap                           // 409 API_KEY_DAILY_CAP

@@ -53,7 +53,7 @@ func readCreated(a answer) (Generation, error) {
 		return Generation{}, a.malformed("the status describes an error, not a generation: " + a.redactor.clean(status))
 	}
 	if !stated {
-		g.State = StateQueued // the only status that the specification allows here
+		g.State = StateQueued // the only status that the specification allows in the response to an order
 	}
 	return g, nil
 }
@@ -76,7 +76,7 @@ type candidate struct {
 	*Record
 	id           string
 	depth        int
-	wrapper      string // member that contains the object; empty for the outermost object
+	wrapper      string // name of the JSON member that contains the object; empty for the outermost object
 	isGeneration bool   // whether the name of the ID's member, or the name of the wrapper, indicates a generation
 }
 

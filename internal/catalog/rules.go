@@ -151,7 +151,7 @@ var (
 	errorTextNames   = names("message", "msg", "detail", "details", "description", "errorDescription", "errorMessage", "title", "reason", "error", "text")
 	violationLists   = names("details", "detail", "errors", "violations", "fieldViolations", "fieldErrors", "fields", "invalidParams", "invalidFields", "issues", "params")
 	keyedByField     = names("details", "errors", "violations", "fieldErrors", "fields", "invalidParams", "invalidFields")
-	listsOfFields    = names("fields", "invalidFields", "invalidParams", "params") // lists whose strings are the names of invalid fields
+	listsOfFields    = names("fields", "invalidFields", "invalidParams", "params") // names of lists whose strings are names of invalid fields
 	violationFields  = names("field", "fieldName", "param", "parameter", "property", "path", "pointer", "loc", "location", "name", "key")
 	ownFieldNames    = names("field", "fieldName", "param", "parameter", "property")
 	violationTexts   = names("message", "msg", "reason", "description", "detail", "error", "title", "code")

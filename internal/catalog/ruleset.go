@@ -15,12 +15,13 @@ const RulesFile = "internal/catalog/rules.go"
 type Finding struct {
 	Part  string `json:"part"`            // part of the response, such as "price"
 	Where string `json:"where,omitempty"` // name of the member that contains the part, or a description such as "the value itself"; empty if the part was not found
-	Fault string `json:"fault,omitempty"` // reason why the part can't be read, and the table to extend; empty if it can be read
-	Hint  bool   `json:"hint,omitempty"`  // whether Fault is only a hint, because Easel does not need the part
+	Fault string `json:"fault,omitempty"` // reason why this part of the response can't be read, and the table to extend; empty if it can be read
+	Hint  bool   `json:"hint,omitempty"`  // whether Fault is only a hint, because Easel does not require this part of the response
 	Count int    `json:"count"`           // number of records with this finding
 }
 
-// part describes a part of a record, such as the price. The part is the first readable member whose name is in names.
+// part describes a value that Easel reads from a record, such as the price. The value is in the first readable member whose name
+// is in names.
 type part struct {
 	name, table string // table is the name of the variable in [RulesFile] that contains the names
 	names       []string
@@ -239,7 +240,7 @@ func others(v JSON, read []string) string {
 	return strings.Join(all, ", ")
 }
 
-// shape describes the type of a value, but not its content.
+// shape returns a description of the type of a value, such as "a number". The description does not contain the value.
 func shape(v JSON) string {
 	if v.isNumber() {
 		return "a number"

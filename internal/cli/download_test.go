@@ -33,8 +33,8 @@ func newContent() *content {
 	return &content{bytes: bytes.Repeat([]byte("0123456789abcdef"), 4096)}
 }
 
-// send sends the result from the requested offset. If breakAt is not empty, send removes its first
-// element, and fails at this offset.
+// send sends the result from the requested offset. If breakAt is not empty, send removes its first element,
+// which is an offset, and fails when it reaches that offset.
 func (c *content) send(r *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 	c.requests = append(c.requests, r)
 	end := len(c.bytes)

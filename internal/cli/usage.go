@@ -52,7 +52,7 @@ func (c *usageCmd) Run(ctx context.Context, s *session) error {
 	return s.answer(&easelv1.ListUsageResponse{Rows: rows}, Money(total[3]-total[4], ""), func() { c.print(s, rows, total) }) // cost minus refunds
 }
 
-// counts contains the names of a usage row's numeric fields in the contract.
+// counts contains the names of the numeric fields of a UsageRow message.
 var counts = []string{"order_count", "failed_count", "unknown_count", "cost_cents", "refunded_cents", "reserved_cents", "unconfirmed_cents"}
 
 func countsOf(row *easelv1.UsageRow) []int64 {

@@ -27,12 +27,12 @@ type script struct {
 	Timeout  int               // timeout of the call in seconds; zero means the default
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
 	Requests []map[string]any  // for each call, the fields that its message must have; null means that the field must not be set
-	Most     int               // maximum number of calls; len(Requests) if that is larger
+	Most     int               // maximum number of calls; if it is less than len(Requests), len(Requests) applies
 	Prints   []string          // expected lines of the output, in which consecutive equal lines count as one; a line that starts with ? is optional
 	Attempts int               // maximum number of attempts for the call; zero means the default
 	TLS      bool              // whether the server uses TLS, with its own certificate
 	Dead     bool              // whether no server listens at the address
-	AtMost   string            // maximum time from the first failed attempt to the end of the program
+	AtMost   string            // maximum duration from the first failed attempt to the end of the program, such as "20s"; empty means no maximum
 	AtLeast  string            // minimum duration of the program
 	Logs     []string          // strings that the output, including the log, must contain
 }

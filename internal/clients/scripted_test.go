@@ -41,7 +41,7 @@ type scripted struct {
 	certificate string // path of the certificate; empty without TLS
 
 	mu     sync.Mutex
-	next   int       // index of the current answer among the script's answers without a For
+	next   int       // index of the current answer among the script's answers whose field For is empty
 	since  time.Time // time of the first call that got the current answer; zero if there was no such call
 	called []map[string]any
 	failed map[string]bool // idempotency keys and generation IDs (see answer.For) whose answers were already sent

@@ -121,8 +121,8 @@ func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 	})
 }
 
-// A restored ledger may delete the earlier copies only after an operator has adopted them. If the operator adopts the
-// copies while a delete job is running, the job must run again and delete its copy.
+// A restored ledger may delete copies that were stored before the restore only after an operator has adopted them. If
+// the operator adopts the copies while a delete job is running, the job must run again and delete its copy.
 func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")

@@ -37,7 +37,7 @@ type upstream struct {
 	texts   map[string]string
 	etags   bool
 	kind    string // content type of the results; empty means image/png
-	chunked bool   // whether results are sent without a Content-Length and without ranges
+	chunked bool   // whether results are sent without a Content-Length, and Range headers are ignored
 	down    bool
 	rejects bool           // whether the API key is rejected
 	opened  map[string]int // number of times that content was opened, keyed by generation ID

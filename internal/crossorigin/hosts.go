@@ -33,10 +33,10 @@ func PublicHosts(allowed []string, addr string) Hosts {
 	return Hosts{any: len(allowed) == 0 && !IsLoopback(addr), names: allowed}
 }
 
-// AdminHosts returns the hosts that the admin listener accepts: always the names in allowed, in addition to localhost
-// and loopback addresses. If the bound address addr is not a loopback address, the admin listener also accepts the host
-// of the configured address and, for probes and Prometheus, every IP address. It never accepts every host, because some
-// of its routes need no credential.
+// AdminHosts returns the hosts that the admin listener accepts. The listener always accepts localhost, loopback
+// addresses, and the names in allowed. If the bound address addr is not a loopback address, it also accepts the host of
+// the configured address and, for probes and Prometheus, every IP address. It never accepts every host, because some of
+// its routes need no credential.
 func AdminHosts(allowed []string, configured, addr string) Hosts {
 	if IsLoopback(addr) {
 		return Hosts{names: allowed}

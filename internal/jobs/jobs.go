@@ -33,7 +33,7 @@ type Kind struct {
 	Interval time.Duration
 	// Slots is the maximum number of concurrent jobs of the kind in this process.
 	Slots int
-	// Catalog is the client with which the jobs of the kind send requests under the shared API key. Such jobs start only while
+	// Catalog is the client that the jobs use to send requests with the shared API key. Jobs with a Catalog start only while
 	// [MayAsk] returns true. Nil means that the jobs send no such requests.
 	Catalog *catalog.Client
 	// Room returns the maximum number of an owner's concurrent jobs in this process. The maximum may change at any time. If Room

@@ -139,7 +139,7 @@ func TestFailedJobKeepsTheOrderOfItsLine(t *testing.T) {
 	onEach(t, func(o *office) {
 		o.add("studio", "g1", "a1", "a2", "a3")
 		o.add("studio", "g2", "b1")
-		o.add("print", "g1", "c1") // a different line than studio's g1, because each owner has its own lines
+		o.add("print", "g1", "c1") // not in the queue of studio's g1, because each owner has its own queues
 		defer o.start(o.kind(func(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 			if job.Ref == "a1" && job.Attempts < 2 {
 				return ledger.Outcome{}, errors.New("try again")

@@ -75,8 +75,8 @@ func exceeded(o Order, b Budget, used int64, e BudgetError) error {
 	return &e
 }
 
-// move describes a change to an order's money. The change updates the order's row, and then the budgets for the order's day and
-// month. The budgets come last, because transactions for other orders wait while the budgets' rows are locked.
+// move describes a change of an order's amounts of money. The change updates the order's row, and then the budgets for the
+// order's day and month. The budgets come last, because transactions for other orders wait while the budgets' rows are locked.
 type move struct {
 	order  Order
 	to     lifecycle.Money

@@ -111,8 +111,8 @@ func CopyAbandoned(j Job, problem string) Change {
 	}
 }
 
-// endContent ends the request for a copy by applying the SQL assignments in changes to its row, and schedules the generation's
-// success event for immediate delivery. It returns [ErrLeaseLost] if the copy is no longer requested.
+// endContent ends the request for a copy, and schedules the generation's success event for immediate delivery. changes contains
+// the SQL assignments for the row of the request. endContent returns [ErrLeaseLost] if the copy is no longer requested.
 func (t *transaction) endContent(j Job, changes string, args ...any) error {
 	rows, err := t.exec(`UPDATE contents SET `+changes+` WHERE generation_id = $1 AND state = {waiting}`, slices.Concat([]any{j.Ref}, args)...)
 	switch {

@@ -44,7 +44,7 @@ const (
 	EventPending EventState = iota
 	EventSent
 	EventGivenUp
-	EventKept // the process that wrote the event had no receiver for its owner
+	EventKept // not scheduled for delivery, because the process that wrote the event had no receiver for the event's owner
 )
 
 func (s EventState) String() string { return [...]string{"pending", "sent", "given up", "kept"}[s] }

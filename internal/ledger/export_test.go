@@ -32,7 +32,7 @@ func (l *Ledger) Reconnect() {
 	}
 }
 
-// Hang executes a statement in a transaction that never ends, as if the host had vanished.
+// Hang executes a statement in a transaction that never ends, as if the host of the client had vanished.
 func (l *Ledger) Hang(t *testing.T, statement string) {
 	t.Helper()
 	tx, err := l.writes.BeginTx(t.Context(), nil)

@@ -137,8 +137,8 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 	})
 }
 
-// A replica that was disconnected during the copy may still have the old ledger open. The database must reject
-// its writes.
+// A replica that was disconnected while the ledger was copied may still have the old database open. The old
+// database must reject the replica's writes.
 func TestSealedDatabaseRejectsWrites(t *testing.T) {
 	from := proctest.Database(t)
 	closed(t, from)

@@ -85,7 +85,7 @@ func exceededBy(o Order, cents *int64) int64 {
 // observe records an observation for an order, and reports whether Easel now treats the generation as deleted.
 func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Time) (deleted bool, err error) {
 	if soon := now.Sub(time.UnixMicro(o.placed)) < lifecycle.VisibleAfter; seen.NotFound && soon {
-		seen.Observation = lifecycle.Observation{} // this absence is ignored, because reads can fail to find a generation that was placed a moment ago
+		seen.Observation = lifecycle.Observation{} // a 404 is ignored, because the catalog may not find a generation that was placed a moment ago
 	}
 	next := o
 	if seen.Record != "" && !o.Erased && o.Status.MayBecome(seen.Status) {
@@ -125,8 +125,9 @@ type Due struct {
 const doubtFor = 30 * 24 * time.Hour
 
 // Due returns up to most generations that are due for a check, least recently observed first. A generation is due if it was
-// last observed at least quiet ago. Two groups are due only once a day: generations whose order is older than a day, and the
-// settled orders that doubtFor describes. Due omits newly placed generations and generations with forwarded API keys.
+// last observed at least quiet ago. Two groups are due only once a day: generations whose order is older than a day, and,
+// up to the age doubtFor, settled orders with unconfirmed money or a missing generation. Due omits newly placed generations and
+// generations with forwarded API keys.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last)

@@ -148,8 +148,8 @@ func (l *Ledger) TimeToExpire(ctx context.Context, r Request) (left time.Duratio
 	return time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond, true, err
 }
 
-// IsFree reports whether an idempotency key can be used for a new order. Even an order that another transaction is still writing
-// makes the key unusable. To find out, IsFree inserts an order in a transaction that it always rolls back.
+// IsFree reports whether an idempotency key can be used for a new order. A key is in use even if the transaction that writes its
+// order is not committed yet. To detect such a transaction, IsFree inserts an order in a transaction that it always rolls back.
 func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		if free, err = tx.insert(newOrder(r)); err != nil {
@@ -364,8 +364,8 @@ type Resolution struct {
 }
 
 // Resolve records an operator's decision about an order whose outcome is unknown: the ID of the generation that the order
-// started, or "" if it started none. possible is false if there is no such order, if the catalog has decided its outcome, while
-// an attempt may be in progress, or while the order may still be resent with apiKey. An empty apiKey means any API key. A
+// started, or "" if it started none. possible is false in four cases: there is no such order, the catalog has decided its
+// outcome, an attempt may be in progress, or the order may still be resent with apiKey. An empty apiKey means any API key. A
 // decision can be corrected later. The journal and the audit log name the operator.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
@@ -443,9 +443,9 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	return tx.move(m)
 }
 
-// orderAndHolder reads and locks an order. taken reports whether another order already has the given generation. Two orders that
-// were sent with different forwarded API keys may have the same generation, which happens if a caller rotates its API key and
-// sends the idempotency key again. So taken ignores such orders.
+// orderAndHolder reads and locks an order. taken reports whether another order already has the given generation. taken
+// ignores another order if both orders were sent with forwarded API keys and the keys differ. In this case, the caller may have rotated
+// its API key and sent the idempotency key again, so both orders may have the same generation.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
 	if o, err = l.order(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
 		return o, false, err

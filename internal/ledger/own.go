@@ -65,8 +65,8 @@ func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ..
 	return own, err
 }
 
-// recentlyPlaced selects orders by the time when their generation was recorded. The time when the order was written would not
-// do: it may be long before the recovery resends the order.
+// recentlyPlaced selects orders by the time when their generation was recorded. It does not use the time when the order was
+// written, because an order that is resent may have been written long before.
 const recentlyPlaced = `state = {placed} AND placed_time <> 0 AND placed_time > {now} - $1 ORDER BY placed_time DESC LIMIT $2`
 
 // maxRecent is the maximum number of orders that [Ledger.RecentlyPlaced] and [Ledger.RecentlyEnded] return.

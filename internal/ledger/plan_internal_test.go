@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// Without an index, each new order would read all of its caller's or owner's orders.
+// The query that looks up an order's idempotency key must use indexes. Otherwise, each new order would read all
+// orders of its caller or owner.
 func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 	l := opened(t, InMemory)
 	sought := 0
@@ -29,7 +30,8 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 	}
 }
 
-// Without these indexes, each query would read the complete ledger, or all orders of an owner.
+// These queries must use indexes. Otherwise, each query would read the complete ledger, or all orders of an
+// owner.
 func TestFewOrdersAreSoughtInIndexes(t *testing.T) { // fault D7
 	l := opened(t, InMemory)
 	for condition, row := range map[string]struct {
@@ -68,8 +70,8 @@ func TestBackgroundWorkSeeksInIndexes(t *testing.T) {
 	})
 }
 
-// Without an index, a page with a filter that matches few orders would read all orders of its owner, or of all
-// owners.
+// A page with a filter that matches few orders must be read with an index. Otherwise, the query would read all
+// orders of an owner, or of all owners.
 func TestEachPageSeeksInAnIndex(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		l := opened(t, url)

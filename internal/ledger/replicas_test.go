@@ -12,7 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// A deadlock would delay both replicas' transactions by a second, and abort one of them.
+// Replicas that change the same orders concurrently must not deadlock. A deadlock would delay both replicas'
+// transactions by a second, and abort one of them.
 func TestReplicasThatGetTheSameOrdersDoNotLockEachOther(t *testing.T) {
 	url := proctest.Database(t)
 	const rounds, keys = 15, 10

@@ -31,7 +31,8 @@ func (s Stores) Own() []string {
 	return s.All()
 }
 
-// StoreName returns the ledger's current name in its store. If the ledger has no name yet, it gets the suggested name.
+// StoreName returns the name that identifies the ledger in the store for copies of results. If the ledger has no name yet,
+// StoreName first sets the name to suggested.
 func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error) {
 	return l.tie(ctx, storeFact, suggested)
 }

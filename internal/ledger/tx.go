@@ -152,7 +152,7 @@ func (l *Ledger) isSlow(err error) bool {
 	return hasCode(err, queryCanceled) || !l.IsShared() && errors.Is(err, context.DeadlineExceeded)
 }
 
-// classified converts an error to one of the errors that [Ledger.tx] returns.
+// classified converts an error to one of the errors that the comment of [Ledger.tx] lists.
 func (l *Ledger) classified(ctx context.Context, err error) error {
 	_, budget := errors.AsType[*BudgetError](err)
 	_, disagreed := errors.AsType[*Disagreed](err)

@@ -160,7 +160,7 @@ func TestRequestsAreRejectedWhenAPauseExceedsTheirDeadline(t *testing.T) {
 
 func TestReadsBehindALongQueueAreRejectedImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limiter.New(4) // four requests per second
+		l := limiter.New(4) // at most four requests in flight, each of which takes a second
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		defer all.Wait()

@@ -28,7 +28,7 @@ type queue struct {
 // owner is an owner's state in the queue.
 type owner struct {
 	weight   float64
-	tag      float64 // tag of the owner's next request
+	tag      float64 // position of the owner's next request in the queue; the owner with the lowest tag is served first
 	inFlight int
 	waiting  int
 }

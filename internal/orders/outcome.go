@@ -112,7 +112,7 @@ func (s *submission) keyRefused(err error) error {
 	if !ok || !s.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
 		return nil
 	}
-	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // no proof: the rejection comes from a proxy, or is about the idempotency key
+	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // not a proof that no earlier attempt was accepted: the rejection comes from a proxy, or is about the idempotency key
 		return nil
 	}
 	return withheld.Err

@@ -110,7 +110,7 @@ type outage struct {
 	failures atomic.Int64 // number of consecutive resends that failed because of an outage
 }
 
-// note records the result of a resend. lasts means that the resend failed because of an outage.
+// note records the result of a resend. The parameter lasts is true if the resend failed because of an outage.
 func (o *outage) note(lasts bool) {
 	if !lasts {
 		o.failures.Store(0)

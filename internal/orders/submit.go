@@ -17,7 +17,7 @@ const (
 	submitTime    = time.Minute            // time limit for attempts if the caller set no deadline, and after the last caller has disconnected
 	submitBackoff = 200 * time.Millisecond // delay before the second attempt; doubles before each further attempt
 	submitPause   = 5 * time.Second        // maximum delay before an attempt, unless the catalog requests a longer one
-	refusalPause  = 10 * time.Second       // minimum retry delay in the error that withheld returns instead of a rejection
+	refusalPause  = 10 * time.Second       // minimum retry delay in an error that reports an unknown outcome instead of a rejection
 	recordPause   = 50 * time.Millisecond  // delay before the first retry of recording an outcome; doubles after each failure
 	recordWithin  = 15 * time.Second       // maximum time to record an outcome
 )
@@ -41,7 +41,7 @@ type submission struct {
 	wake       context.CancelCauseFunc // cancels the current wait; nil while an attempt is in flight
 	waiting    int                     // number of waiting callers
 	withdrawAt time.Time               // time at which the order is withdrawn if no attempt was sent; early enough to record the withdrawal
-	until      time.Time               // end of the attempts once an attempt may have been accepted: the latest [answerBy] of all callers, but at most submitTime after the last one has disconnected
+	until      time.Time               // deadline for further attempts once an attempt may have been accepted: the latest [answerBy] of all callers, but no later than submitTime after the last caller has disconnected
 	last       error                   // error from the last attempt; nil while an attempt is in flight
 
 	// The following fields are set before ended is closed.

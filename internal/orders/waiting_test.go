@@ -31,8 +31,8 @@ func (s *stack) tellsEvents(owners ...string) {
 	})
 }
 
-// writtenEvents numbers the events that the ledger has written, and returns the first 100 of them in the order of
-// delivery.
+// writtenEvents assigns a position in the feed to each event that the ledger has written, and returns the first 100
+// events of the feed.
 func (s *stack) writtenEvents() []ledger.FeedEvent {
 	s.Helper()
 	_, err := s.ledger.NumberEvents(s.Context())

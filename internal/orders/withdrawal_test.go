@@ -42,9 +42,9 @@ func (q *queue) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// openQueue returns a client and its catalog, which is a queue. When openQueue returns, the pause after the 429 is over,
-// and the client has sent a request for a quote that gets no response. Until resume cancels this request, the client's
-// other requests wait.
+// openQueue returns a client and its catalog, which is a queue. The catalog has rejected one request with status 429, and
+// the pause that followed is over. The client has then sent a request for a quote, which gets no response. Until resume
+// cancels this request, the client's other requests wait.
 func openQueue(t *testing.T, change ...func(*ledger.Config)) (c *client, q *queue, resume func()) {
 	t.Helper()
 	q = &queue{held: make(chan struct{}, 8)}

@@ -17,7 +17,7 @@ import (
 const partSize = 256 << 10
 
 // storeContent calls the function write to produce a file, stores the file in parts, and returns its size and ETag. It
-// first deletes any parts that a process has stored for the generation before it was killed.
+// first deletes any parts of the generation that a killed process stored.
 func (s *Sandbox) storeContent(generation int64, write func(io.Writer) error) (size int64, etag string, err error) {
 	if err := s.dropContent(generation); err != nil {
 		return 0, "", err

@@ -36,7 +36,7 @@ func (d Dialect) models(list []*model) []byte {
 	return d.wrapList("models", items)
 }
 
-// modelDetail returns the body of GET /models/detail.
+// modelDetail returns the body of the response to GET /models/detail.
 func (d Dialect) modelDetail(m *model) []byte {
 	return d.wrap("model", record{
 		"id": m.id, "name": m.name, d.Word("description"): m.description, "type": m.kind, d.Word("inputFields"): d.fields(m.fields),
@@ -102,7 +102,7 @@ func (d Dialect) allowed(values []string) any {
 	return objects
 }
 
-// price returns the body of POST /quote.
+// price returns the body of the response to POST /quote.
 func (d Dialect) price(cents int64) []byte {
 	switch d.Price {
 	case PriceUnit:

@@ -65,8 +65,8 @@ type Limits struct {
 	// CallerStreams and Streams are the maximum numbers of open watches, waits and downloads for one caller and for all callers
 	// together. The default values are 1,000 and 50,000.
 	CallerStreams, Streams int
-	// CallerCalls and Calls are the maximum numbers of other concurrent calls for one caller and for all callers together. The
-	// default values are 320 and 480.
+	// CallerCalls and Calls are the maximum numbers of concurrent calls, except watches, waits and downloads, for one caller and
+	// for all callers together. The default values are 320 and 480.
 	CallerCalls, Calls int
 	// Conns is the maximum number of connections to each of the two listeners, gRPC and HTTP. Further connections wait. Zero
 	// means 10,000.

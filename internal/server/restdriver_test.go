@@ -76,7 +76,7 @@ func (c restCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 }
 
 // watchMany sends the request as a POST if req has both IDs and known etags, and otherwise as a GET. It calls the function
-// each for the messages of the stream, until the stream ends or each returns false.
+// each with every message until the stream ends or the function returns false.
 func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
 	r := c.request(ctx, "GenerationService/WatchGenerations", req)
 	if len(req.GetGenerationIds()) > 0 && len(req.GetKnownEtags()) > 0 {

@@ -27,8 +27,8 @@ import (
 // picture is the content of a result. It is long enough for several full chunks and a partial chunk.
 var picture = bytes.Repeat([]byte("a picture of the sea "), 20_001)
 
-// copied copies the content picture, starting at offset, and returns the resulting chunks. limit is the maximum number
-// of bytes; zero means no limit. read wraps the reader of the body, for example to make it fail.
+// copied copies the bytes of picture from offset, and returns the resulting chunks. limit is the maximum number of
+// bytes; zero means no limit. read wraps the reader of the body, for example to make it fail.
 func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv1.ContentChunk, err error) {
 	size := int64(len(picture))
 	c := &Content{
@@ -151,8 +151,8 @@ func TestACallerThatIsTakenOutGetsNoMoreOfAResult(t *testing.T) {
 	}
 }
 
-// slowReader is the stream of a caller that reads messages slowly. The function takes returns the time that the caller
-// needs to read message n, counted from 0. The caller stops reading when ended is closed.
+// slowReader is the stream of a caller that reads messages slowly. takes(n) is the time that the caller needs to read
+// message n, counted from 0. The caller stops reading when ended is closed.
 type slowReader struct {
 	grpc.ServerStream
 	takes func(n int) time.Duration

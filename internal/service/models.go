@@ -209,9 +209,9 @@ func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, id stri
 	return all, err
 }
 
-// store applies the result of a read, and returns the models for the callers that wait for it. If the catalog is
-// unavailable, store keeps the copy, and returns it if it is younger than copyKept. Any other error deletes the copy.
-// If the catalog rejects the API key, store deletes all copies for that key.
+// store applies the result of a read, and returns the models for the callers that waited for the read. If the catalog
+// is unavailable, store keeps the copy, and returns it if it is younger than copyKept. Any other error deletes the
+// copy. If the catalog rejects the API key, store deletes all copies for that key.
 func (c *modelCache) store(k copyKey, models []encodedModel, err error) ([]encodedModel, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Default timeouts for callers that do not read, over gRPC and REST.
+// Default time limits for sending to a caller that does not read, over gRPC and REST.
 const (
 	DefaultSendTimeout     = 30 * time.Second
 	DefaultDownloadTimeout = 2 * time.Minute // longer, because callers may pause a download on purpose

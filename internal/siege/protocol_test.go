@@ -45,8 +45,8 @@ func accountsAtOnce(http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"balanceCents":5}`) })
 }
 
-// readsAccount changes the neighbor's calls to reads of the account, alternately over gRPC and REST. Each read over REST
-// uses a new connection.
+// readsAccount replaces the calls of the neighbor, the client that does not attack, with reads of the account, alternately
+// over gRPC and REST. Each read over REST uses a new connection.
 func (s *siege) readsAccount() {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if s.trust != nil {

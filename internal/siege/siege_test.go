@@ -33,8 +33,9 @@ func TestMain(m *testing.M) {
 	os.Exit(proctest.Main(m))
 }
 
-// noiseFloor is the smallest p99 of the neighbor's calls that is compared with the p99 before the attack. Smaller values
-// vary too much, because the attacker, the server, the catalog and the neighbor share the processors of one machine.
+// noiseFloor is the smallest p99 that is compared with the p99 before the attack. Both are measured for the calls of the
+// neighbor, the client that does not attack. Smaller values vary too much, because the attacker, the server, the catalog and
+// the neighbor share the processors of one machine.
 const noiseFloor = 100 * time.Millisecond
 
 // chartLimits returns the settings of Go's garbage collector in the Helm chart.
@@ -75,8 +76,8 @@ type siege struct {
 	box                 *sandbox.Sandbox
 	attacker, neighbour string           // credentials
 	near                *grpc.ClientConn // the neighbor's connection
-	// call sends one of the neighbor's calls. every is the interval between calls. A p99 below floor is not compared
-	// with the p99 before the attack.
+	// call sends a call from the neighbor, the client that does not attack. every is the interval between these calls. If
+	// their p99 is below floor, it is not compared with the p99 before the attack.
 	call         func(ctx context.Context) error
 	every, floor time.Duration
 }
@@ -85,8 +86,8 @@ type siege struct {
 type siegeConfig struct {
 	// before wraps the catalog; may be nil.
 	before func(catalog http.Handler) http.Handler
-	// ledger is the URL of the ledger. If it is set, the API key is shared, and the attacker and the neighbor belong to
-	// different teams. Otherwise, both forward their API keys.
+	// ledger is the URL of the ledger. If it is set, the API key is shared. The attacker and the neighbor, the client that
+	// does not attack, then belong to different teams. Otherwise, both forward their API keys.
 	ledger string
 	// encrypted reports whether the server uses TLS.
 	encrypted bool
@@ -224,8 +225,8 @@ type assault struct {
 	cpu    time.Duration
 }
 
-// alongside runs an attack while the neighbor sends calls. It checks the durations of the calls, and the server's memory
-// and processor time.
+// alongside runs an attack while the neighbor, a client that does not attack, sends calls. It checks the durations of these
+// calls, and the server's memory and processor time.
 func (s *siege) alongside(a assault) {
 	s.t.Helper()
 	length := sizeOf(10*time.Second, time.Second)

@@ -84,8 +84,8 @@ func (c *caller) note(e promises.Event) {
 
 func (c *caller) over() bool { return c.world.ctx.Err() != nil }
 
-// pause sleeps for d, plus or minus up to 20 %. It also adds up to a millisecond in random nanoseconds, so that callers
-// do not act at the same instant.
+// pause sleeps for d, plus or minus up to 20 %. It adds a random time of less than a millisecond, so that callers do
+// not act at the same instant.
 func (c *caller) pause(d time.Duration) { c.sleep(c.about(d)) }
 
 func (c *caller) about(d time.Duration) time.Duration {

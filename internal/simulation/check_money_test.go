@@ -149,9 +149,9 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 	}
 }
 
-// limited reports whether the limiter may delay the next attempt of an order, which is due at the given time, after the
-// attempt r. It may do so for some minutes after the catalog requested a pause, because each probe that fails starts another
-// pause. It may also do so while the number of requests in flight is at least the lowest limit that the limiter can set.
+// limited reports whether the limiter may delay the attempt that follows r and is due at the given time. The limiter may delay
+// it for some minutes after the catalog requested a pause, because each probe that fails starts another pause. It may also
+// delay it while the number of requests in flight is at least the lowest limit that the limiter can set.
 func (o *outcome) limited(r request, due time.Duration) bool {
 	const pauses, minInFlight = 3 * time.Minute, 4
 	inFlight := 0

@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// troubled reports whether a fault with the given ID was active at the given time. A fault counts as active until the
-// duration after has passed since its end.
+// troubled reports whether the fault with the given ID was active at the given time. A fault also counts as active for
+// a period after its end. The parameter after is the length of this period.
 func (o *outcome) troubled(id string, at, after time.Duration) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool { return f.id == id && f.from <= at && at <= f.to+after })
 }

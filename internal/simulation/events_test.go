@@ -73,8 +73,7 @@ func (w *world) subscribers() map[string]events.Team {
 	return teams
 }
 
-// eventConfig returns the configuration with which the process writes events to the ledger, or nil in a world without
-// events.
+// eventConfig returns the configuration for writing events to the ledger, or nil if the world has no events.
 func (p *process) eventConfig(w *world) *ledger.EventConfig {
 	if !w.plan.Events {
 		return nil

@@ -114,8 +114,8 @@ func (w *world) verify() (differences []string) {
 	return differences
 }
 
-// labels returns the labels for the caller's orders: its name as the value of the label who. In some teams, each value
-// of this label has its own budget.
+// labels returns the labels for the caller's orders: the label who, whose value is the caller's name. In some teams,
+// each value of this label has its own budget.
 func (c *caller) labels() map[string]string {
 	if !c.world.plan.Ledger {
 		return nil

@@ -202,7 +202,8 @@ var kinds = []kind{
 	},
 }
 
-// bases maps the prefix in the name of a run with a single trouble to the kind from which the run is derived.
+// bases maps prefixes of names to kinds. A name that starts with a prefix, such as "only-U14", selects a run of this kind,
+// but with the single fault U14.
 var bases = map[string]string{
 	"only-": "short", "ledger-": "teams-short", "events-only-": "teams-short", "polls-only-": "polls-short",
 }
@@ -297,8 +298,8 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 	return p
 }
 
-// schedule draws the troubles and their times. Except in the kind chaos, the troubles do not overlap, and there is time
-// to recover after each trouble, so that each trouble can be checked separately.
+// schedule draws the faults of a run and their times. Except in the kind chaos, the faults do not overlap, and there is time
+// to recover after each fault, so that each fault can be checked separately.
 func (k kind) schedule(r *rand.Rand, p *plan) {
 	count := k.count.draw(r)
 	if !slices.ContainsFunc(k.troubles, p.takes) {
@@ -356,7 +357,7 @@ func (p *plan) receive() { p.Events, p.Failures = true, 0.3 }
 
 func (p *plan) rotate() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true, 1, 1 }
 
-// takes reports whether a trouble can occur in a run with this plan.
+// takes reports whether the fault with the given ID can occur in a run with this plan.
 func (p *plan) takes(id string) bool {
 	switch id {
 	case "T10":

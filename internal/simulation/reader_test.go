@@ -121,8 +121,8 @@ func (c *caller) followAll(ids []string) {
 	}
 }
 
-// everything watches all of the tenant's generations or, chosen at random, only those of one model. It watches for the
-// time length, and opens several streams one after the other.
+// everything watches all of the tenant's generations or, chosen at random, only those of one model. It does so for the
+// given length of time, over several consecutive streams.
 func (c *caller) everything(length time.Duration) {
 	m, until := memory{}, time.Now().Add(length)
 	model := []string{"", "studio/haiku"}[c.random.IntN(2)]

@@ -167,8 +167,8 @@ func (w *world) withCallers(cfg *service.Config) (err error) {
 	return err
 }
 
-// spend simulates the thrifty team. It sends bursts of concurrent orders through all replicas, so that the budget is
-// exhausted.
+// spend simulates the caller of thrifty, the team with a small budget. It sends bursts of concurrent orders through
+// all replicas, so that the budget is exhausted.
 func (c *caller) spend() {
 	for round := 0; !c.over() && time.Since(c.world.history.Begin) < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 8))

@@ -83,7 +83,7 @@ type tap struct {
 	world   *world
 
 	mu    sync.Mutex
-	times map[string]int // number of requests so far, by the argument of way
+	times map[string]int // number of requests so far, keyed by the string that is passed to way
 }
 
 func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -151,8 +151,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// way returns the network delays of a request and of its response. The parameter what consists of the method, tenant,
-// URL and idempotency key of the request. The delays depend only on the seed, on this string, and on the number of
+// way returns the network delays of a request and of its response. The parameter what identifies the request by its
+// method, tenant, URL and idempotency key. The delays depend only on the seed, on this string, and on the number of
 // earlier requests with the same string. They do not depend on the order of concurrent requests.
 func (t *tap) way(what string) (there, back time.Duration) {
 	t.mu.Lock()

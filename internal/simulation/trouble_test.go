@@ -26,8 +26,8 @@ const page = "<html><body><h1>Bad Gateway</h1></body></html>"
 type runningFault struct {
 	world *world
 	trouble
-	c     *caller      // caller for which the trouble was planned
-	count atomic.Int64 // number of hits, if neither an injected fault nor a link counts them
+	c     *caller      // caller for which the fault was planned
+	count atomic.Int64 // number of times that the fault took effect; used only if neither an injected fault nor a link counts them
 	names int
 }
 

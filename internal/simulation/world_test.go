@@ -85,21 +85,21 @@ type span struct {
 type reach int
 
 const (
-	reachOrders   reach = iota // the catalog's responses to orders
-	reachCatalog               // all responses from the catalog
-	reachReads                 // the catalog's responses to reads of generations
-	reachCallers               // the network between a tenant and a replica
-	reachReplica               // a process that is dead or frozen
-	reachNobody                // no part of the system; only the caller for which the trouble was planned is affected
-	reachOutage                // an outage of the catalog
-	reachRejected              // API keys, which the catalog rejects
-	reachLedger                // the ledger, which responds late or not at all
+	reachOrders   reach = iota // affects the catalog's responses to orders
+	reachCatalog               // affects all responses from the catalog
+	reachReads                 // affects the catalog's responses to reads of generations
+	reachCallers               // affects the network between a tenant and a replica
+	reachReplica               // affects a process, which is dead or frozen
+	reachNobody                // affects only the caller for which the fault was planned, and no part of the system
+	reachOutage                // makes the catalog unavailable
+	reachRejected              // makes the catalog reject API keys
+	reachLedger                // makes the ledger respond late or not at all
 )
 
 // tenant is a user of the replicas, with its credential and its connections.
 type tenant struct {
 	name, key string
-	next      []string    // other API keys of the tenant's account, to which later rotations change
+	next      []string    // other API keys of the tenant's account, for later rotations
 	endpoints []*endpoint // the tenant's connections, one to each replica
 }
 

@@ -20,7 +20,7 @@ import (
 type browser struct {
 	t       *testing.T
 	to      *os.File
-	session string // ID of the page's protocol session
+	session string // ID of the page's session in Chromium's protocol
 
 	mu      sync.Mutex
 	last    int

@@ -89,8 +89,9 @@ func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-// TestTheProxiesBelowDeployWaitLongerThanACallIsSilent checks that the proxies' timeouts exceed the longest time
-// for which a call sends no message. This time is 60 s in a watch, because of heartbeats, and 10 minutes in a call with wait_timeout.
+// TestTheProxiesBelowDeployWaitLongerThanACallIsSilent checks that the proxies' timeouts exceed the longest period in
+// which the server sends no message of a call: 60 s in a watch, because of heartbeats, and 10 minutes in a call with
+// wait_timeout.
 func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
 	limits := proctest.Read(t, "docs", "contract.md")
 	for _, row := range []string{"before a heartbeat is sent, 1 to 60 s. If unset", "| `wait_timeout` | Duration | Maximum time to wait for an unfinished render, up to 10 minutes."} {

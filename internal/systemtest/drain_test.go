@@ -18,7 +18,7 @@ import (
 )
 
 func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { // fault N4
-	const watches, each = 5000, 1000 // watches is the total number of watches; each is the number of watches on each connection
+	const watches, each = 5000, 1000 // 5,000 watches in total, 1,000 on each connection
 	s := proctest.NewStack(t, "--speed", "0.0001").With(proctest.Settings{"EASEL_CALLER_STREAMS": "5001"}).Serve()
 	ctx := proctest.Bearing(t.Context(), s.Sandbox.Key)
 	var clients []easelv1.GenerationServiceClient

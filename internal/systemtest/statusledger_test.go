@@ -154,8 +154,8 @@ func TestManyStatusPagesAskTheLedgerSeldom(t *testing.T) {
 		f.Status()
 	}
 	took := time.Since(began)
-	// For each new status, the server executes 3 statements in the ledger. Its background jobs execute at most 10
-	// statements per second.
+	// The server executes 3 statements in the ledger each time it computes a new status. Its background jobs
+	// execute at most 10 statements per second.
 	if most := 3*(2+took/(5*time.Second)+took/(15*time.Second)) + 10*(3+took/time.Second); asked()-before > float64(most) {
 		t.Errorf("200 pages needed %.0f statements, more than %d", asked()-before, int(most))
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Tracer records traces and metrics of the hub's polls and pushes, and metrics of orders and of events for teams. A push is
-// the delivery of a hub event to a watch. Create a tracer after Start, because Start sets the providers that the tracer
-// uses.
+// Tracer records traces and metrics of the hub's polls and pushes. A push delivers a hub event to a watch. Tracer also
+// records metrics of orders, and of events for teams. Create a tracer after Start, because Start sets the providers that the
+// tracer uses.
 //
 // A poll is a root span. It is linked to the watches that it serves, and to the calls that placed the orders. A push is a
 // span in the trace of its watch. It is linked to the poll or the call that found the change. If spans are not recorded, the

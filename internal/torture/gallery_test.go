@@ -142,8 +142,8 @@ func (g *gallery) count(query string) (n int) {
 	return n
 }
 
-// awaitCopies waits until the ledger contains at least want copies, and fails the test if that takes longer than within.
-// Each time that five seconds pass without a new copy, it calls comeBack.
+// awaitCopies waits until the ledger contains at least want copies. It fails the test if this takes longer than the
+// given time. Whenever no copy has been added for five seconds, it calls comeBack.
 func (g *gallery) awaitCopies(want int, within time.Duration) {
 	g.Helper()
 	end, last, grown := time.Now().Add(within), 0, time.Now()

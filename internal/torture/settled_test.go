@@ -101,8 +101,9 @@ func readAccount(ctx context.Context, address string) (account sandbox.Audit, er
 	return account, json.NewDecoder(answer.Body).Decode(&account)
 }
 
-// none waits until an SQL condition matches no order in the ledger, and returns the time that it has waited. It returns
-// an error after the time within. The parameter what describes the remaining orders in the error.
+// none waits until no order in the ledger matches an SQL condition, and returns the time that it has waited. If that
+// takes longer than the duration within, none returns an error. The parameter what describes the remaining orders in
+// the error.
 func (w *world) none(what, condition string, within time.Duration) (took time.Duration, err error) {
 	for began := time.Now(); ; pauseFor(w.ctx, 100*time.Millisecond) {
 		left := 0

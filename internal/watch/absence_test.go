@@ -117,8 +117,7 @@ func TestA404ThatIsNotTheCatalogsOwnIsAnOutage(t *testing.T) { // fault M4
 	})
 }
 
-// A 404 proves that a generation is gone only if another read succeeds. A successful read of the account is
-// sufficient.
+// A 404 proves that a generation is gone only if another read succeeds, for example a read of the account.
 func TestAnAbsenceNeedsAnotherReadThatIsAnswered(t *testing.T) { // fault M4
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")

@@ -147,7 +147,7 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served returns the generations that a sweep would poll now. The parameter most is their maximum number.
+// served returns up to most generations that a list request would poll now.
 func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	if !a.list.usable(now) {
 		return nil
@@ -295,7 +295,7 @@ func (a *agenda) heartbeat(e *generation, now time.Time) *Heartbeat {
 
 func (a *agenda) newHeartbeat(observed time.Time) *Heartbeat {
 	beat := &Heartbeat{ObserveTime: observed, Condition: a.condition(), Failures: a.health.failures, LastError: a.health.lastErr}
-	if beat.Condition == ConditionHealthy { // omits failures before a pause of the limiter that is now over, because they no longer delay updates
+	if beat.Condition == ConditionHealthy { // the failures preceded a pause of the limiter; the pause is over, so they no longer delay updates
 		beat.Failures, beat.LastError = 0, ""
 	}
 	return beat

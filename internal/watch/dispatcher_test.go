@@ -138,7 +138,7 @@ func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // fault L
 func TestAWorkerThatIsBetweenTwoTurnsEndsNobodysWatch(t *testing.T) {
 	d := &dispatcher{}
 	one := &delivery{dispatcher: d, watcher: &watcher{stall: time.Second}}
-	w := &worker{serving: one} // no delivery is running, because the worker has finished this one and has not started another
+	w := &worker{serving: one} // no delivery is running, because the worker is between two deliveries
 	d.worker, w.timer = w, time.NewTimer(time.Hour)
 	d.inspect(w)
 	if d.worker != nil || one.stallTimer != nil {

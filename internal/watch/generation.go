@@ -44,7 +44,7 @@ type generation struct {
 
 	modelID   string        // model in the order; empty if another process placed it
 	created   time.Time     // time when this process placed the order; zero if another process placed it
-	kept      bool          // whether it may be polled without a watcher, because this process ordered it under a shared API key; see [agenda.keeps]
+	kept      bool          // whether the generation may be polled without a watcher, because this process ordered it under a shared API key; see [agenda.keeps]
 	firstSeen time.Time     // time when this process started to track the generation
 	ended     time.Time     // time when this process first saw the generation in a terminal state
 	observed  bool          // whether this process saw the generation before it reached a terminal state

@@ -34,8 +34,7 @@ func busiest(times []time.Time, window time.Duration) int {
 	return most
 }
 
-// within returns the number of calls in the period that starts at from (inclusive) and ends at to
-// (exclusive).
+// within returns the number of elements t of times for which from <= t < to.
 func within(times []time.Time, from, to time.Time) int {
 	return len(slices.DeleteFunc(slices.Clone(times), func(t time.Time) bool { return t.Before(from) || !t.Before(to) }))
 }
@@ -154,7 +153,7 @@ func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 		all := b.watch()
 		pass(5 * time.Second)
 		b.up.with(func(u *upstream) { u.listed = func(string) bool { return false } })
-		for _, id := range ids { // polling each of them by ID would need four times the poll rate
+		for _, id := range ids { // polling each generation by ID would need four times the poll rate
 			b.watch(id)
 		}
 		pass(2 * time.Minute)

@@ -98,7 +98,7 @@ func TestAWatchOfOrdersThatBeginsLateGetsRecentOrders(t *testing.T) {
 		early := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
-		late := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // the list of orders with which this watch starts does not contain the recent order
+		late := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // this watch starts with a list of orders that does not contain the recent order
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
 		pass(10 * time.Second)

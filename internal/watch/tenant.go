@@ -83,8 +83,8 @@ func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result 
 	}
 }
 
-// noteChange adds a generation with a new state to result. If the previous state, before, is known and different, noteChange
-// also adds the change and its estimated detection delay.
+// noteChange adds a generation with a new state to result. before contains the generation's previous state. If this state is
+// known and differs from the new state, noteChange also adds the change and its estimated detection delay.
 func (t *tenant) noteChange(e *generation, before catalog.Generation, result *pollResult) {
 	e.foundBy = result.found
 	e.sight(result)

@@ -72,6 +72,6 @@ type Change struct {
 	Delay time.Duration
 }
 
-// maxRefs is the maximum number of trace references of one kind in a poll. A watch beyond this maximum can still be found,
+// maxRefs is the maximum number of trace references of one kind in a [Poll]. A watch beyond this maximum can still be found,
 // because its deliveries refer to the poll: see [Tracer.Delivery].
 const maxRefs = 16

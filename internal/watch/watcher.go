@@ -29,7 +29,7 @@ type watcher struct {
 	goal       Goal
 	orders     Orders // selects the watched orders; nil if the watch is not limited to orders
 	everything bool   // whether the watch also covers generations that are found later
-	named      bool   // whether the request contains generation IDs, etags or orders, so that a listed generation may already have a subscription
+	named      bool   // whether the request contains generation IDs, etags or orders; if it does, a listed generation may already have a subscription
 
 	initialKnown bool // whether the initial set of generations is known; false while a watch of all generations waits for its first list
 	caughtUp     bool

@@ -63,9 +63,9 @@ func (w *world) follows(before world) string {
 	return ""
 }
 
-// concludes simulates the rest of the world's history: all processes crash once, callers repeat the orders that are held,
-// and nothing else fails. It reports whether no promise is broken and every order gets an outcome, except orders that may
-// no longer be sent.
+// concludes simulates how the world continues if all processes crash once, callers repeat the orders that are held, and
+// nothing else fails. It reports whether no promise is broken and every order gets an outcome. Orders that may no longer
+// be sent need no outcome.
 func (w world) concludes() bool {
 	w.replicas = [replicas]replica{} // all running processes crash
 	for row := range w.written {

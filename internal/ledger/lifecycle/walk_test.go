@@ -325,7 +325,7 @@ func (w world) attempt(n int, also func(func(*world))) {
 		}
 		return r
 	}
-	also(func(w *world) { after(w) }) // the POST is not sent, because there is no connection or it is too late
+	also(func(w *world) { after(w) }) // the POST is not sent: there is no connection, or the window or the lease has ended
 	if order := w.rows[row]; order.Expired || !order.Leased || order.Leases != int(w.replicas[n].lease) {
 		return
 	}
@@ -405,7 +405,7 @@ func (w world) elsewhere(also func(func(*world))) {
 		w.restore(also)
 		return
 	}
-	if w.keyFirst { // a change of the API key or team has no effect on such a catalog
+	if w.keyFirst { // a catalog that checks the idempotency key first is not affected by a change of the API key or the team
 		return
 	}
 	if !w.rotated {

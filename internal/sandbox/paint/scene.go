@@ -106,7 +106,7 @@ var (
 // land describes the terrain of a place.
 type land struct {
 	far, near    float64 // heights of the farthest and the nearest layer, as shares of the picture's height
-	drop         float64 // vertical distance from the farthest layer to the nearest, as a share of the area below the horizon
+	drop         float64 // vertical distance from the farthest layer to the nearest, as a fraction of the height of the area below the horizon
 	rough, round float64 // rough is the amount of detail in the crests, and round is their roundness; both are from 0 to 1
 	trees        float64 // height of the trees on the nearest layer; zero means no trees
 	snow, sand   float64 // snow is the depth of the snow below the crests; sand is the proportion of sand in the color of the land, from 0 to 1
@@ -231,7 +231,7 @@ func (s *scene) ground(l layer, x, y float64) rgb {
 	return c.mix(s.mist, mist).mix(s.sun, 0.25*s.glow*l.mist*math.Exp(-math.Abs(x-s.lightX)*3))
 }
 
-// air returns the color of the sky with stars, sun or moon, and clouds.
+// air returns the color of the sky at (x, y), including the stars, the sun or moon, and the clouds.
 func (s *scene) air(x, y float64) rgb {
 	d := math.Hypot(x-s.lightX, y-s.height)
 	c := gradient(s.sky, y/s.horizon).mix(s.sky[3].mix(s.sun, 0.5), math.Exp(-d*2.6)*0.42*s.glow).mix(s.sun, math.Exp(-d*11)*0.5*s.glow)

@@ -50,7 +50,7 @@ const (
 	wideShare  = 0.5
 	wideFactor = 3.0
 	leastWide  = 0.35
-	halfBase   = 2.449 // half the base of a triangle, in units of its standard deviation: √6
+	halfBase   = 2.449 // √6: half the base of a triangular distribution whose standard deviation is 1
 )
 
 // Bounds contains the minimum and the maximum interval between two polls.
