@@ -64,7 +64,7 @@ const callersText = `teams: {bench: {budget: {daily_cents: 1000000000000, monthl
 callers: [{name: bench, team: bench, tokens: ["sha256:%s"]}]
 `
 
-// ledger returns the flags with which a facade uses the shared API key, the callers file and a ledger. The ledger is in
+// ledger returns the flags that make a facade use the shared API key, the callers file and a ledger. The ledger is in
 // PostgreSQL if f is inPostgres, and otherwise in SQLite. theEasel runs without a ledger, so ledger returns no flags for it.
 func (s *scene) ledger(f facade) (flags []string, err error) {
 	dir, err := os.MkdirTemp(s.dir, "ledger-")

@@ -197,7 +197,7 @@ type Problem struct {
 	Cure string // hint; empty if the remedy is obvious
 	Err  error  // the cause, or nil
 
-	keepCure     bool   // whether the cause's hint is printed after Cure; otherwise it is dropped
+	keepCure     bool   // whether the hint of Err is also printed; if not, only Cure is printed
 	generationID string // ID of the affected render; empty unless there is exactly one
 }
 

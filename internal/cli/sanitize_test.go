@@ -212,7 +212,7 @@ func TestAttackOfEveryTextOnATerminal(t *testing.T) { // fault A15
 }
 
 // wantJSON checks that text consists of valid JSON values, and that each generation ID in a top-level object is
-// terminaltest.Evil, unchanged. what identifies the output in test errors.
+// terminaltest.Evil, unchanged. The parameter what names the output in test errors.
 func wantJSON(t *testing.T, what, text string) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))

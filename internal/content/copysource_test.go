@@ -121,6 +121,6 @@ func TestOperatorFetchesResultAgain(t *testing.T) {
 		if row, has, err := s.results.Fetch(s.Context(), ops, "g1"); !has || err != nil || row.State != ledger.ContentWaiting || !strings.Contains(row.Problem, "not found") {
 			s.Errorf("the row of the lost result is %v: %s, %v", row.State, row.Problem, err)
 		}
-		s.wantBytes("g1", picture(3000), content.FromCopy) // served from the earlier copy, which still exists
+		s.wantBytes("g1", picture(3000), content.FromCopy) // served from the stored copy, although the result can no longer be copied again
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// calm is the minimum time from the latest failed operation to the successful operation that shows that the database is
+// calm is the minimum time since the latest failed operation after which a successful operation shows that the database is
 // available again. A shorter time is not enough: in a read-only or full database, only some operations fail, so a success can
 // follow a failure immediately.
 const calm = 5 * time.Second

@@ -30,8 +30,8 @@ server_idle_timeout = 5
 ignore_startup_parameters = lock_timeout,statement_timeout,idle_in_transaction_session_timeout,tcp_user_timeout,default_transaction_isolation,extra_float_digits
 `
 
-// Pool starts PgBouncer in transaction mode in front of the server, and returns the URL at which clients reach the
-// database through it. [Postgres.Remove] stops PgBouncer.
+// Pool starts PgBouncer in transaction mode in front of the server, and returns the URL that connects clients to
+// the database through PgBouncer. [Postgres.Remove] stops PgBouncer.
 func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	t.Helper()
 	if err := p.startPooler(); errors.Is(err, exec.ErrNotFound) {

@@ -115,8 +115,8 @@ func produce(g generation) (made paint.Artifact, err error) {
 	return m.render(v), nil
 }
 
-// fail marks a generation as failed, with why as the reason. Depending on the dialect, it either refunds the generation in the
-// same transaction or schedules the refund for later.
+// fail marks a generation as failed. The parameter why is the failure reason. Depending on the dialect, fail either refunds the
+// generation in the same transaction or schedules the refund for later.
 func (s *Sandbox) fail(g generation, why string) error {
 	state, due := stateFailed, sql.NullInt64{}
 	switch s.cfg.Dialect.Refund {

@@ -101,7 +101,7 @@ func (l *lastLabels) reach(state easelv1.State, labels map[string]string) bool {
 }
 
 // follow opens three watches that receive a generation's updates: a watch of only this generation, a watch of a list
-// that contains it, and a watch of everything.
+// that contains it, and a watch of all generations.
 func (l *lastLabels) follow(t *testing.T, c caller, id string) {
 	ctx, leave := context.WithCancel(t.Context())
 	var open sync.WaitGroup

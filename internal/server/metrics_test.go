@@ -135,7 +135,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	c, rest := grpcCaller{s, s.key}, restCaller{s, s.key}
 	var seen []map[string]*dto.MetricFamily
 
-	// Order, watch and download generations over gRPC and REST while a watch of everything is open.
+	// Order, watch and download generations over gRPC and REST while a watch of all generations is open.
 	ctx, leave := context.WithCancel(t.Context())
 	everything, beat := make(chan error, 1), make(chan struct{})
 	var once sync.Once

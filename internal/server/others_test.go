@@ -85,7 +85,7 @@ func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
 	})
 }
 
-// followed opens a watch of everything and waits until it has caught up. It returns a channel of the watch's
+// followed opens a watch of all generations and waits until it has caught up. It returns a channel of the watch's
 // updates.
 func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
 	t.Helper()

@@ -199,7 +199,7 @@ func appendText(dst []byte, text string) ([]byte, error) {
 }
 
 // checkInputsJSON returns an error unless text is a single JSON object that all parsers interpret in the same way.
-// whole must contain the bytes of text. It is a parameter so that a large text is not converted a second time.
+// whole must contain the bytes of text. The caller passes both, so that a large text is not converted a second time.
 func checkInputsJSON(text string, whole []byte) error {
 	switch {
 	case !utf8.ValidString(text):

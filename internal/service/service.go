@@ -140,9 +140,9 @@ func (s *Service) Drain() {
 // it needs such a read.
 func (s *Service) Close() { s.copies.close() }
 
-// until returns the time at which a watch that starts now must end. A watch ends when it reaches its maximum age or
-// when the caller's credential expires, whichever is earlier. Zero means never. The maximum age is reduced by up to a
-// tenth, so that streams that started together do not end together.
+// until returns the time at which a watch that starts now must end, or zero if it need not end. A watch ends at its
+// maximum age or when the caller's credential expires, whichever is earlier. The maximum age is [Config.MaxStreamAge],
+// reduced by up to a tenth at random, so that streams that started together do not end together.
 func (s *Service) until(ctx context.Context) (end time.Time) {
 	if s.cfg.MaxStreamAge > 0 {
 		end = time.Now().Add(s.cfg.MaxStreamAge - s.below(s.cfg.MaxStreamAge/10))

@@ -108,7 +108,7 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 			}
 		}
 		for _, j := range b.jobs {
-			j.plan() // panics if the kind or a trouble of the job is unknown
+			j.plan() // panics if the kind or a fault of the job is unknown
 		}
 		if len(b.breaks) == 0 || len(b.jobs) == 0 {
 			t.Errorf("%s: the bug has no promise or no seed", b.name)

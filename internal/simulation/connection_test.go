@@ -46,7 +46,7 @@ func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx
 	return c, nil
 }
 
-// end ends the current transaction, if any, by executing how, which is COMMIT or ROLLBACK.
+// end ends the current transaction, if any. The parameter how is the statement to execute: COMMIT or ROLLBACK.
 func (c *ledgerConn) end(how string) error {
 	if c.ctx == nil {
 		return nil

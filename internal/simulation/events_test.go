@@ -113,7 +113,7 @@ const (
 	receiverDeadFor10Minutes
 	receiverSlow
 	receiverBroken
-	receiverMute // accepts an event, but the response is lost
+	receiverMute // the receiver accepts an event, but its response is lost
 )
 
 // mood returns the current behavior of a team's receiver. It is determined by the team, the time and the seed.

@@ -202,8 +202,8 @@ var kinds = []kind{
 	},
 }
 
-// bases maps prefixes of names to kinds. A name that starts with a prefix, such as "only-U14", selects a run of this kind,
-// but with the single fault U14.
+// bases maps prefixes of run names to kinds. For example, the name "only-U14" selects a run of the kind short, but with the
+// single fault U14.
 var bases = map[string]string{
 	"only-": "short", "ledger-": "teams-short", "events-only-": "teams-short", "polls-only-": "polls-short",
 }
@@ -235,8 +235,8 @@ func kindOf(name string, drawn int) kind {
 	panic("simulation: unknown kind " + name)
 }
 
-// only returns a copy of k that has the given name and a single trouble, and whose plans meet the conditions of this
-// trouble.
+// only returns a copy of k with the given name. The plans of the copy have only the fault with the given ID, and meet the
+// conditions of this fault.
 func (k kind) only(name, id string) kind {
 	more := k.more
 	k.name, k.troubles = name, []string{id}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// edit describes a replacement of the text old with the text new in one function. The function may be in any file of
-// the package, and must contain old exactly once.
+// edit describes a replacement of source text in one function. The function may be in any file of the package, and must
+// contain the replaced text, old, exactly once.
 type edit struct {
 	pkg      string // directory of the package
 	function string // "Function" or "Type.Method"

@@ -32,7 +32,7 @@ type outcome struct {
 	problems []string
 	faults   []span
 	posts    int           // number of orders that reached the catalog
-	settled  time.Duration // time at which the last caller finished, or at which run stopped waiting for it
+	settled  time.Duration // time at which the last caller finished, or at which the function run stopped waiting for it
 	late     []string      // callers that had not finished when run stopped waiting for them
 	alone    time.Duration // time at which the last caller and the last watch had ended
 	digest   string

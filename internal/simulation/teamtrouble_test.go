@@ -115,8 +115,8 @@ func (s *runningFault) atStep(at step, spring func(*replica), after func(*replic
 }
 
 // changeAPIKey drops the responses to orders, and changes the shared API key before the orders can be resent. The
-// catalog keeps the idempotency keys of different API keys apart. When the trouble ends, the first API key is in use
-// again.
+// catalog stores idempotency keys separately for each API key, so it would not recognize a resent order. When the fault
+// ends, the first API key is in use again.
 func changeAPIKey(s *runningFault) (end func(), fired func() int) {
 	w := s.world
 	home := w.holder().key

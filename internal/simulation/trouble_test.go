@@ -22,7 +22,7 @@ const (
 
 const page = "<html><body><h1>Bad Gateway</h1></body></html>"
 
-// runningFault is a trouble while it is active.
+// runningFault is a planned fault while it is active.
 type runningFault struct {
 	world *world
 	trouble

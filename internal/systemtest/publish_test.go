@@ -160,7 +160,7 @@ func (p *publishing) addresses() map[string]string {
 	}
 }
 
-// called returns the arguments that the stubs recorded.
+// called returns the command lines that were recorded by the stubs for gh, helm and other programs.
 func (p *publishing) called(t *testing.T) string {
 	t.Helper()
 	return proctest.Read(t, p.home, "called")

@@ -28,7 +28,7 @@ type row struct {
 	panels []panel
 }
 
-// where is the label selector that restricts a query to the replicas selected on the dashboard.
+// where restricts a query to the replicas selected on the dashboard. It is a label selector.
 const where = `job=~"$job",instance=~"$instance"`
 
 // named returns the metric with the given name, and panics if the table does not contain it.

@@ -271,8 +271,8 @@ func (a *agenda) condition() Condition {
 	}
 }
 
-// stale reports whether a generation's state is so old that it must be read again before it is delivered. A settled state
-// can't change, so it is never stale. The exception is a deletion that was only inferred from 404s.
+// stale reports whether a generation's state is so old that it must be read again before it is delivered. A settled state can't
+// change, so it is stale only if it is a deletion that was inferred from 404s.
 func (a *agenda) stale(e *generation, now time.Time) bool {
 	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.isPresumedDeleted()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval

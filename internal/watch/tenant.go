@@ -271,8 +271,8 @@ func (t *tenant) noteCut(cut bool) {
 	t.list.cut = cut
 }
 
-// discover adds the listed generations to the watches of everything, and removes settled generations that have not been listed
-// for forgetAfter.
+// discover adds the listed generations to the watches of all generations, and removes settled generations that have not been
+// listed for forgetAfter.
 func (t *tenant) discover(records []catalog.Version, now time.Time) {
 	all := t.coversList()
 	for i := range records {

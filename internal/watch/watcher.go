@@ -142,7 +142,7 @@ func (w *watcher) add(e *generation, now time.Time) {
 	w.agenda.pollAt(e, due)
 }
 
-// subscribeListed subscribes a watcher of everything to the generations in its first list, and to all generations in
+// subscribeListed subscribes a watcher of all generations to the generations in its first list, and to all generations in
 // KnownEtags. A generation that is in KnownEtags but not in the list is read individually, to find out whether it still exists.
 // All calls after the first do nothing.
 func (w *watcher) subscribeListed(now time.Time) {

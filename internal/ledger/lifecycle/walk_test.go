@@ -271,7 +271,7 @@ func (w world) write(n int, also func(func(*world))) {
 	also(func(w *world) { w.replicas[n] = replica{} }) // nothing is committed
 	also(func(w *world) { w.replicas[n].at = asking }) // the order is rejected, because its price is too high or its caller was removed
 	order, free := Order{State: Refused}.Written()     // a new order
-	if w.restored && w.forgot {                        // the runbook for restores forbids new orders in this state
+	if w.restored && w.forgot {                        // after a restore, the runbook forbids new orders if the catalog has forgotten the idempotency key
 		return
 	}
 	if w.isLive() || !free || w.written == mostRows || w.removed { // the key is in use, the caller was removed, or the key already has the maximum number of orders

@@ -229,8 +229,8 @@ func SquaredDensity(gap time.Duration) float64 {
 	return density * density
 }
 
-// Backoff returns the delay after the given number of consecutive failures. The delay is minimum after the first failure, and
-// doubles with each further failure, up to limit.
+// Backoff returns the delay after the given number of consecutive failures. The delay starts at minimum, and doubles with each
+// further failure, up to limit.
 func Backoff(failures int, minimum, limit time.Duration) time.Duration {
 	if failures > 16 {
 		return limit
