@@ -50,7 +50,7 @@ type contentBody struct {
 	sum         uint32 // checksum of the bytes returned to the caller; computed only if there is no ETag
 
 	stream   *contentStream // nil between connections
-	resumes  int            // resumes since the last new byte
+	resumes  int            // number of times that the stream was resumed since the last new byte
 	attempts int            // total number of attempts to connect
 	cause    error          // reason why the last connection ended
 	err      error          // error that Read returns; nil until the body has ended

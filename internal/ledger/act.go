@@ -59,5 +59,5 @@ type AuditLine struct {
 	Time        time.Time
 	Action      Action
 	Subject     string
-	Was, Became string // JSON documents; empty means no value
+	Was, Became string // values before and after the action, as JSON documents; empty means no value
 }

@@ -49,7 +49,7 @@ func Start(t testing.TB, env []string, words ...string) *Process {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = p.command.Wait() // the result is in ProcessState
+		_ = p.command.Wait() // the error is not needed, because ProcessState contains the exit code
 		close(p.exited)
 	}()
 	t.Cleanup(func() { p.Kill() })

@@ -21,7 +21,7 @@ type Connector struct {
 	dsn    string
 }
 
-// NewConnector returns a connector to the file in the URL of a SQLite ledger.
+// NewConnector returns a connector that opens the file of the SQLite ledger with the given URL.
 func NewConnector(t testing.TB, url string) *Connector {
 	t.Helper()
 	db, err := sql.Open("sqlite", ":memory:")

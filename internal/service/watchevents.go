@@ -87,7 +87,7 @@ type watchOfEvents struct {
 	out       deadlineSender
 	known     func() error // returns an error if the caller is no longer authorized
 	owner     *string      // nil means all owners
-	types     []string     // empty means all types
+	types     []string     // types of the events to send; empty means all types
 	heartbeat time.Duration
 
 	feed     string // ID of the feed; see [ledger.FeedState]

@@ -154,7 +154,7 @@ func (l *link) drop(w *wire) {
 type wire struct {
 	link      *link
 	near, far *end
-	there     *direction // bytes from near to far
+	there     *direction // carries the bytes from near to far
 	back      *direction
 	lost      bool // whether the link became silent during this connection; guarded by the link's mutex
 }

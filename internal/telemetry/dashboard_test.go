@@ -13,7 +13,7 @@ import (
 
 // panel is a panel on the dashboard. Its description is the description of the metric in its first query.
 type panel struct {
-	title, unit string // unit is a Grafana unit
+	title, unit string // unit is the name of a unit in Grafana, such as "s"
 	kind        string // "timeseries" or "stat"
 	queries     []query
 	bad         float64 // value at which a panel of the kind "stat" turns red; zero means never

@@ -354,7 +354,7 @@ func (w world) outcome(r replica) Outcome {
 	case r.uncertain:
 		return Uncertain
 	}
-	return TurnedAway // rejected or never sent
+	return TurnedAway // the order was rejected or never sent
 }
 
 // record adds the worlds for each possible result of committing the outcome: the commit fails, it succeeds, or it succeeds

@@ -105,7 +105,7 @@ var (
 
 // land describes the terrain of a place.
 type land struct {
-	far, near    float64 // heights of the farthest and the nearest layer, as shares of the picture's height
+	far, near    float64 // heights of the farthest and the nearest layer, as fractions of the picture's height
 	drop         float64 // vertical distance from the farthest layer to the nearest, as a fraction of the height of the area below the horizon
 	rough, round float64 // rough is the amount of detail in the crests, and round is their roundness; both are from 0 to 1
 	trees        float64 // height of the trees on the nearest layer; zero means no trees
