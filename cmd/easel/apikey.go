@@ -70,7 +70,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	return err
 }
 
-// unanswered contains the kinds of errors after which the account is still unknown. A later check may succeed.
+// unanswered contains the kinds of errors that leave the API key's account unknown. A later check may succeed.
 var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.KindRateLimited: true, catalog.KindBusy: true, catalog.KindCredentialRejected: true}
 
 // begin checks the API key at startup. It returns an error only if the key belongs to a different account than the ledger. If

@@ -85,7 +85,7 @@ func (c *changing) change(statement string) {
 	}
 }
 
-// list writes the callers file. more contains the lines of additional callers.
+// list writes the callers file. It adds the lines in more, which describe additional callers.
 func (c *changing) list(more string) {
 	c.Helper()
 	secret := filepath.Join(filepath.Dir(c.callers), "secret")

@@ -92,7 +92,7 @@ func (n *notifier) eventConfig() *ledger.EventConfig {
 	return &ledger.EventConfig{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }
 
-// take replaces n's teams with the teams in a loaded callers file. A caller without a team is treated as a team of its own.
+// take replaces n's teams with the teams in a loaded callers file. Each caller without a team becomes a team of its own.
 func (n *notifier) take(list *auth.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers {

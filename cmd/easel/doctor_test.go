@@ -80,7 +80,7 @@ func answering(t *testing.T, bodies map[string]string) string {
 	return server.URL
 }
 
-// unforeseen contains the responses of a catalog whose records use names that Easel does not recognize.
+// unforeseen contains a catalog's responses, keyed by route. The records in them use names that Easel does not recognize.
 var unforeseen = map[string]string{
 	"GET /me":            `{"walletCents": 500, "name": "me"}`,
 	"GET /models":        `[{"id": "paint", "title": "Paint"}]`,

@@ -110,8 +110,8 @@ func (c *changing) walkREST(authorization string) (changing int) {
 	return changing
 }
 
-// walkPages sends requests to every page, with each HTTP method that can change data. The pages must reject all these
-// requests. walkPages always returns 0, because pages have no side effects.
+// walkPages sends requests to every page, with each HTTP method that can change data, and checks that the page rejects them.
+// It returns 0, because pages have no side effects.
 func (c *changing) walkPages(authorization string) int {
 	c.Helper()
 	paths := []string{"/openapi.json"}

@@ -36,8 +36,8 @@ func sources(t *testing.T, packages []string) map[string]*ast.File {
 	return files
 }
 
-// inspectSending calls visit for each syntax node in the packages that sending lists, except for the root node of each
-// file. visit receives the path of the file, the node, and the node's parent (around).
+// inspectSending calls visit for each syntax node in the packages that the variable sending lists, except for the root
+// node of each file. visit receives the path of the file, the node, and the node's parent as around.
 func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)) {
 	t.Helper()
 	for path, file := range sources(t, sending) {
@@ -65,12 +65,12 @@ func TestEveryReasonOfTheContractIsSent(t *testing.T) {
 	inspectSending(t, func(_ string, node, around ast.Node) {
 		name := reasonNamed(node)
 		switch parent := around.(type) {
-		case *ast.CallExpr, *ast.CompositeLit, *ast.AssignStmt: // the reason becomes part of an error
+		case *ast.CallExpr, *ast.CompositeLit, *ast.AssignStmt: // the reason is an argument, an element or an assigned value, so it becomes part of an error
 		case *ast.KeyValueExpr:
 			if parent.Value != node {
 				return
 			}
-		default: // the reason is only compared
+		default: // the reason is only compared, so it is not sent
 			return
 		}
 		sent[name] = true

@@ -13,8 +13,8 @@ import (
 )
 
 // TestTheCommandsOfTheRunbookWork runs the commands on the operators' page, starting with the section "Back up". It
-// stops the server before 'easel ledger copy', and starts it again after 'easel ledger restored'. The ledger lacks one
-// of the catalog's renders, gen_since, as if the ledger had been restored.
+// stops the server before 'easel ledger copy', and starts it again after 'easel ledger restored'. The catalog has a
+// render, gen_since, that the ledger lacks, as if the ledger had been restored from an older backup.
 func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	dir := t.TempDir()
 	file, moved := filepath.Join(dir, "ledger.db"), "sqlite:"+filepath.Join(dir, "moved.db")

@@ -7,8 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/cli"
 )
 
-// version and revision are set by the linker in a release build. In other builds, they are empty, and the version comes from
-// the build information of the Go toolchain. That version contains the revision.
+// The linker sets version and revision in a release build. In other builds, they are empty. The version then comes from the
+// Go toolchain's build information, and contains the revision.
 var version, revision string
 
 // thisBuild returns the version of this program.

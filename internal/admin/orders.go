@@ -183,7 +183,8 @@ func (q OrderQuery) filter() ledger.Filter {
 // includes its entries in the ledger's journal.
 const maxNamed = 20
 
-// named returns the orders that have the query's Name, with their movements.
+// named returns the orders that match the query's Name. Each order includes its movements, which are the lines of the
+// journal about its money.
 func (o Orders) named(ctx context.Context, asked OrderQuery) ([]Order, error) {
 	found, err := o.Ledger.Find(ctx, asked.Name, maxNamed)
 	all := []Order{}

@@ -94,7 +94,7 @@ func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution)
 	return nil
 }
 
-// isImpossible returns a problem that explains why an operator can't set the outcome of an order. It is called only for
+// isImpossible returns an error that explains why an operator can't set the outcome of an order. It is called only for
 // orders that [ledger.Ledger.Resolve] did not resolve.
 func isImpossible(order ledger.Order) error {
 	switch {

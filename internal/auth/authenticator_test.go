@@ -212,8 +212,8 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	}
 }
 
-// certificateOf returns a certificate with the given name. A name with a dot is a DNS name. Any other name is the
-// common name.
+// certificateOf returns a certificate with the given name. A name that contains a dot becomes a DNS name. Any other
+// name becomes the common name.
 func certificateOf(name string) *Certificate {
 	if strings.Contains(name, ".") {
 		return &Certificate{Names: []string{"elsewhere.internal", name}, CommonName: "anybody"}

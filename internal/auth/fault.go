@@ -90,7 +90,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 			}
 			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member%s; the members here are %s", quoted, members)
 		}
-	case *kind.PropertyNames: // the name of a team, because the schema restricts no other names; the path is fixed, because InstanceLocation is unreliable for this kind of error
+	case *kind.PropertyNames: // only the names of teams are restricted in this way; the path is fixed, because InstanceLocation is unreliable for this kind of error
 		_, rule := described([]string{"teams"})
 		p.fault("teams/"+k.Property, "%s", rule)
 	default:

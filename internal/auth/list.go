@@ -95,7 +95,7 @@ type List struct {
 	// are empty.
 	Total Team
 
-	owners       map[string]Team // teams, keyed by owner name; each caller without a team has an entry too
+	owners       map[string]Team // teams, keyed by owner name; also contains an entry for each caller without a team
 	tokens       map[tokenHash]*Caller
 	certificates map[string]*Caller
 	subjects     map[Subject]*Caller

@@ -158,8 +158,8 @@ func (p *parser) addCredentials(path string, entry caller, c *Caller) {
 	}
 }
 
-// claim assigns a name or a credential, key, to a caller. It adds a fault at path in the file if key already belongs to a
-// caller.
+// claim assigns key, which is a name or a credential, to the caller c. If a caller already has the key, claim adds a fault at
+// path in the file.
 func claim[K comparable](p *parser, callers map[K]*Caller, key K, c *Caller, path string) {
 	if callers[key] != nil {
 		p.fault(path, "this %s is listed twice; remove one of the two", strings.TrimSuffix(strings.Split(path, "/")[2], "s"))

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// row is one line of the table. The method figure returns the number that is compared with limit. By default, this is easel's
-// value divided by the peer's value; absolute and excess select other numbers.
+// row is one line of the table. Its method figure returns the number that is compared with limit. This is easel's value
+// divided by the peer's value, unless absolute or excess selects another number.
 type row struct {
 	name     string // name on the command line and in the table; key of the row's value in a figures map
 	title    string
@@ -33,8 +33,8 @@ var rows = []row{
 	{name: "idle-memory", from: idleServer, title: "resident memory of an idle server, with its ledger", unit: "MB", limit: 1.9, counted: true},
 	{name: "requests", from: polls, title: "requests for 1,000 active generations", unit: "requests/s", limit: 0.005, counted: true},
 
-	// The peer places orders without a ledger, so ratios would not be meaningful. Instead, these rows limit how much slower
-	// easel is than the peer, and easel's own rate.
+	// The peer places orders without a ledger, so ratios would not be meaningful. Instead, these rows limit the difference
+	// between easel's and the peer's times, and easel's own rate.
 	{name: "sqlite-order", from: sqliteOrders, title: "an order through SQLite, p50", unit: "ms", limit: 3, excess: true},
 	{name: "sqlite-rate", from: sqliteOrders, title: "orders of 16 callers through SQLite", unit: "orders/s", limit: 300, atLeast: true, absolute: true},
 	{name: "postgres-order", from: postgresOrders, title: "an order through PostgreSQL, p50", unit: "ms", limit: 5, excess: true},

@@ -89,7 +89,7 @@ func (c *Client) Account(ctx context.Context, cred Credential) (Account, error) 
 	return fetch(ctx, c, cred, &request{op: opAccount}, readAccount)
 }
 
-// Models returns all models. It returns input fields only if the catalog's list contains them.
+// Models returns all models. A model has input fields only if the catalog's list contains them.
 func (c *Client) Models(ctx context.Context, cred Credential) ([]Model, error) {
 	return fetch(ctx, c, cred, &request{op: opModels}, readModels)
 }

@@ -62,9 +62,9 @@ type contentStream struct {
 	body   io.ReadCloser
 	cancel context.CancelCauseFunc
 	idle   *time.Timer // cancels the response if a read takes longer than idleTimeout
-	at     int64       // file offset of the stream's next byte; at most contentBody.at when the stream is opened
+	at     int64       // file offset of the stream's next byte; a new stream starts at or before contentBody.at
 	end    int64       // file offset after the last byte of the response, or -1 if unknown
-	framed bool        // whether the client can detect that the response was truncated; if so, io.EOF is the end of the file, even if the size is unknown
+	framed bool        // whether the response's framing shows its end, so that truncation can be detected; if so, io.EOF is the end of the file, even if the size is unknown
 	sum    uint32      // checksum of the bytes that this stream has read again, starting at contentBody.start
 }
 

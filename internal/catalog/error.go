@@ -52,7 +52,7 @@ type Error struct {
 	Code       string // the catalog's code; empty if none was sent
 	Message    string // the catalog's message; empty if none was sent
 	Own        bool   // whether the response has the format of the catalog's own errors, which a proxy's errors do not have
-	AboutKey   bool   // whether the response to an order mentions the idempotency key; an order with this key may then exist
+	AboutKey   bool   // whether the response to an order mentions the idempotency key, which means that an order with this key may exist
 	Violations []Violation
 	Withheld   Kind          // original kind of an error whose kind package orders has replaced with KindOutcomeUnknown; otherwise 0
 	SharedKey  bool          // whether the request used the shared API key; if the catalog rejected this key, only the operator can replace it

@@ -132,8 +132,8 @@ func asID(v JSON) (string, bool) {
 	return s, strings.TrimSpace(s) != ""
 }
 
-// asInteger reads an integer from 0 to 2^53, such as a number of cents or bytes. It rejects strings, because their unit may
-// differ.
+// asInteger reads an integer from 0 to 2^53, such as a number of cents or bytes. It rejects strings, because a string may be in
+// another unit.
 func asInteger(v JSON) (int64, bool) {
 	n, err := strconv.ParseUint(string(v), 10, 64)
 	return int64(n), err == nil && n <= maxExact

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// limited is a transport. Before the time in the field until, it responds with the status in the field status, and
-// afterwards with success. It records all requests.
+// limited is a transport that records all requests. Until the time in the field until, it responds with the code in the
+// field status. After that, it responds with success.
 type limited struct {
 	mu         sync.Mutex
 	status     int
@@ -129,16 +129,16 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 				}
 			})
 			if n < 2 {
-				synctest.Wait() // the second caller's list request waits for a permit; all later callers share its response
+				synctest.Wait() // the second caller's list request waits for a permit; all later callers share the response to that request
 			}
 		}
 		callers.Wait()
 	})
 }
 
-// slowCatalog returns a client of a simulated catalog. Each response contains a record of about size bytes. The catalog
-// sends the record at once, and ends the response a second later. slowCatalog sets *most to the largest number of
-// responses that were incomplete at the same time.
+// slowCatalog returns a client of a simulated catalog. Each response contains a record of about size bytes, which the
+// catalog sends immediately. The catalog ends the response a second later. It stores the largest number of responses
+// that were incomplete at the same time in *most.
 func slowCatalog(t *testing.T, size int, most *int) *Client {
 	record, reading := `{"id":"g1","status":"queued","inputs":{"prompt":"`+strings.Repeat("x", size)+`"}}`, 0
 	w := &wire{}
@@ -203,6 +203,6 @@ func TestAReadThatWaitsTooLongForOtherLargeResponsesIsBusy(t *testing.T) {
 		if busy == 0 {
 			t.Error("no read was rejected")
 		}
-		time.Sleep(time.Second) // waits until the catalog has sent the ends of all responses
+		time.Sleep(time.Second) // waits until the catalog has finished all responses
 	})
 }

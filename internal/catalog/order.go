@@ -50,8 +50,8 @@ const (
 
 // Post sends one attempt to place a paid order. No other code sends orders. Post does not retry the request, and Go's
 // transport can't resend it, because the request has no GetBody. If the outcome is [Unknown], either the error's AboutKey
-// field is set, or its kind is [KindInProgress], [KindKeyReused] or [KindOutcomeUnknown]. In the last case, Err or Status
-// contains the reason.
+// field is set, or its kind is [KindInProgress], [KindKeyReused] or [KindOutcomeUnknown]. For [KindOutcomeUnknown], Err or
+// Status contains the reason.
 func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation, Posted, error) {
 	body, err := orderBody(OpCreate, o.ModelID, o.Inputs)
 	if err == nil {

@@ -65,7 +65,7 @@ func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
 		client := w.client(t, Config{})
 		results := make(chan error, burst)
 		for n := range burst {
-			cred := Forwarded(NewSecret(fmt.Sprint("key-", n%30))) // uses 30 keys, because the limiter allows fewer than burst concurrent requests for each key
+			cred := Forwarded(NewSecret(fmt.Sprint("key-", n%30))) // 30 keys, because the limiter allows each key fewer than burst concurrent requests
 			go func() {
 				_, err := client.Account(t.Context(), cred)
 				results <- err

@@ -90,7 +90,7 @@ type requester struct {
 	rejections *rejections
 	elsewhere  *elsewhere
 	limiters   *limiter.Set
-	large      *semaphore.Weighted // limits large bodies in memory to maxLargeBodies
+	large      *semaphore.Weighted // limits the number of large bodies in memory to maxLargeBodies
 	decoding   *semaphore.Weighted // allows only one large body to be decoded at a time, to leave processors for other calls
 	class      limiter.Class       // limiter class of all requests except orders
 	attempts   int                 // maximum number of attempts for one call
@@ -198,7 +198,7 @@ func (q *requester) readBody(ctx context.Context, op string, resp *http.Response
 	if err != nil || len(first) < smallBody {
 		return first, release, err
 	}
-	if op != OpCreate { // the response to an order must not wait for other responses
+	if op != OpCreate { // an order's response must not wait until other large responses are processed
 		if q.large.Acquire(ctx, 1) != nil {
 			return nil, release, errManyLarge
 		}
@@ -328,7 +328,7 @@ func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 	return items, nil
 }
 
-// value parses the body, and redacts the API key of the call, because callers must not see a shared API key.
+// value parses the body. It redacts the API key of the call, because this may be a shared key that callers must not see.
 func (a answer) value() (JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {

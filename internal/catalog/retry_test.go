@@ -189,7 +189,7 @@ func TestAPauseEndsWithTheCallersContext(t *testing.T) {
 
 func TestADeletionThatMayHaveBeenCarriedOutCountsAsDone(t *testing.T) {
 	for name, c := range map[string]struct {
-		answers []int // statuses of the catalog's responses; zero means that a response is lost
+		answers []int // HTTP statuses of the catalog's responses; zero means that the response is lost
 		want    Kind
 	}{
 		"confirmed":                 {[]int{204}, 0},

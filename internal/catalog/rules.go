@@ -49,9 +49,9 @@ var (
 	contentSizeNames  = names("sizeBytes", "contentLength", "contentSize", "fileSize", "byteSize", "size", "bytes")
 )
 
-// Statuses are trimmed and converted to lower case, and '-' and spaces are replaced by '_'. A status that is not in this table
-// is [StateUnrecognized], and polling continues. "canceled" is not in the table, because the specification does not define
-// whether a canceled generation is refunded.
+// states maps the catalog's statuses to states. A status is looked up in lower case, trimmed, and with '_' instead of '-' and
+// spaces. A status that is not in this table is [StateUnrecognized], and polling continues. "canceled" is not in the table,
+// because the specification does not define whether a canceled generation is refunded.
 var states = map[string]State{
 	"queued": StateQueued, "pending": StateQueued, "waiting": StateQueued, "created": StateQueued,
 	"submitted": StateQueued, "accepted": StateQueued, "scheduled": StateQueued, "enqueued": StateQueued, "in_queue": StateQueued,

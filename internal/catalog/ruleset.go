@@ -198,7 +198,7 @@ func (e *explanation) addMissing(missing []part, others string) {
 	}
 }
 
-// addStatus adds a finding with a status word and its state.
+// addStatus adds a finding for a status word: the word and its state, or a fault if the word is unknown.
 func (e *explanation) addStatus(value JSON) {
 	said, _ := AsWord(value)
 	f := Finding{Part: "status word", Where: fmt.Sprintf("%q", clamp(said, maxName))}

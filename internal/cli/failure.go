@@ -71,8 +71,8 @@ func explain(ctx context.Context, err error) failure {
 	return f
 }
 
-// explain converts a problem to a failure. If the problem does not set the exit code, the message or the render, explain
-// uses those of the problem's cause. It drops the cause's hint, unless keepCure is true.
+// explain converts a problem to a failure. The exit code, the message and the render come from the problem or, if it
+// does not set them, from the problem's cause. The cause's hint is dropped, unless keepCure is true.
 func (p *Problem) explain(ctx context.Context) (f failure) {
 	cure := ""
 	if p.Err != nil {
@@ -194,7 +194,7 @@ func (exitCodesCmd) Run(p *Program) error {
 type Problem struct {
 	Exit int    // exit code; zero means the exit code of the cause
 	Text string // message; empty means the message of the cause
-	Cure string // hint; empty if the remedy is obvious
+	Cure string // hint for fixing the failure; empty if the remedy is obvious
 	Err  error  // the cause, or nil
 
 	keepCure     bool   // whether the hint of Err is also printed; if not, only Cure is printed

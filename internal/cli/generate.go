@@ -30,9 +30,9 @@ type generateCmd struct {
 // expiry is the value of --expire: the time after which the order is not sent to the catalog.
 type expiry struct{ time.Time }
 
-// Decode parses a duration from now or an RFC 3339 time, either of which must be in the future. It reads the value itself,
-// because the parser would treat a negative duration as a flag. For such a duration, Decode reports that it is not in the
-// future.
+// Decode parses either a duration from now or an RFC 3339 time. The resulting time must be in the future. Decode reads the value
+// itself, because the parser would treat a negative duration as a flag. It can therefore report that the duration must be
+// positive.
 func (e *expiry) Decode(line *kong.DecodeContext) (err error) {
 	token := line.Scan.Pop()
 	if token.IsEOL() {

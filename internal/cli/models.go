@@ -89,7 +89,7 @@ func valueText(v *structpb.Value) string {
 	if text, ok := v.Kind.(*structpb.Value_StringValue); ok {
 		return terminal.OneLine(text.StringValue)
 	}
-	text, _ := json.Marshal(v.AsInterface()) // empty for a number that JSON can't represent, such as NaN
+	text, _ := json.Marshal(v.AsInterface()) // text is empty if v contains a number that JSON can't represent, such as NaN
 	return terminal.OneLine(string(text))
 }
 

@@ -50,8 +50,8 @@ func openTerminal(t *testing.T) *testTerminal {
 	return term
 }
 
-// read records the output, which it reads from the end of the pseudoterminal in user, until the
-// terminal is closed.
+// read records the terminal's output until the terminal is closed. It reads the output from user,
+// the master side of the pseudoterminal.
 func (term *testTerminal) read(user *os.File) {
 	buffer := make([]byte, 4096)
 	for {

@@ -153,7 +153,7 @@ func (b *usageBy) columns() (names []string) {
 	return names
 }
 
-// values returns the value of a row in each dimension.
+// values returns a row's value for each dimension in b.
 func (b *usageBy) values(row *easelv1.UsageRow) (values []string) {
 	for _, d := range b.dimensions {
 		values = append(values, terminal.OneLine(map[easel.Dimension]string{

@@ -14,7 +14,7 @@ import (
 
 const (
 	verifyBatch    = 500             // number of copies read by one query
-	unrecordedTime = 2 * copyTimeout // minimum age of a reported object; a younger one may have no row in the ledger yet, because its copy may still be in progress
+	unrecordedTime = 2 * copyTimeout // minimum age of a reported object; the copy of a younger object may still be in progress, and its row may not be in the ledger yet
 )
 
 // Verified contains the totals of [Results.Verify].
@@ -76,7 +76,7 @@ func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (
 }
 
 // verifyObjects reports each object that has no row in the ledger. It checks only objects whose names begin with the ledger's
-// current name or one of its former names in the store. It skips objects younger than unrecordedTime, because their copies may
+// current name in the store or one of its former names. It skips objects younger than unrecordedTime, because their copies may
 // be in progress.
 func (r *Results) verifyObjects(ctx context.Context, differs func(line string)) error {
 	stores, err := r.Ledger.Stores(ctx)

@@ -44,7 +44,8 @@ func AdminHosts(allowed []string, configured, addr string) Hosts {
 	return Hosts{addresses: true, names: append(slices.Clone(allowed), withoutPort(configured))}
 }
 
-// RefuseOthers returns a handler that denies each request whose Host header contains a host that h does not accept.
+// RefuseOthers returns a handler that calls deny for each request whose Host header names a host that h does not
+// accept. It passes all other requests to next.
 func (h Hosts) RefuseOthers(next http.Handler, deny Deny) http.Handler {
 	if h.any {
 		return next

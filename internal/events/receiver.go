@@ -14,7 +14,7 @@ const (
 type receiver struct {
 	failures int       // number of consecutive failed attempts
 	rest     time.Time // time until which no event is sent; zero if the last delivery succeeded
-	logged   bool      // whether the current series of failures was logged
+	logged   bool      // whether the receiver's current failures were already logged
 }
 
 // room returns the maximum number of events that may be in flight to the receiver.

@@ -81,8 +81,9 @@ func New(cfg Config) *Sender {
 	}
 }
 
-// Kinds returns two job kinds. A job of the first kind delivers an event. The job of the second kind runs periodically. It
-// requests the delivery of events that were kept because their team had no receiver, and abandons events that are too old.
+// Kinds returns the two kinds of jobs that s runs. Jobs of the first kind deliver one event each. The second kind has one
+// periodic job. It requests the delivery of events that were kept because their team had no receiver, and abandons events that
+// are too old.
 func (s *Sender) Kinds() []jobs.Kind {
 	return []jobs.Kind{
 		{Name: ledger.DeliverJob, Slots: maxDeliveries, Room: s.room, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliver},

@@ -65,8 +65,8 @@ type Jobs struct {
 	mu     sync.Mutex // guards the counts of running jobs in each kind
 }
 
-// kind is a [Kind] with its state in this process. all is the number of running jobs, and owners contains that number for each
-// owner.
+// kind is a [Kind] with its state in this process. all is the number of running jobs of the kind, and owners maps each owner to
+// the number of its running jobs.
 type kind struct {
 	Kind
 

@@ -35,9 +35,9 @@ func reserve(tx *transaction, o Order, r Request) error {
 }
 
 // reserveTotal returns a [*BudgetError] if an order, whose price is already reserved, exceeds the total budget of all owners.
-// If there is a total budget, only one transaction at a time passes this check, so each transaction sees all earlier
-// reservations. The check comes last, because the transactions of all owners wait here. The query starts after the lock is
-// acquired, so that its snapshot includes all orders that were committed before.
+// If there is a total budget, only one transaction at a time runs this check, so each transaction sees all earlier
+// reservations. The check comes last, because it makes the transactions of all owners wait for each other. The query starts
+// after the lock is acquired, so that its snapshot includes all orders that were committed before.
 func reserveTotal(tx *transaction, o Order, total Limits) error {
 	if total == (Limits{}) {
 		return nil

@@ -45,7 +45,7 @@ type relay struct {
 	database *url.URL
 	cuts     atomic.Bool
 	commits  atomic.Int64
-	requests io.Writer // receives the messages that clients send to the database
+	requests io.Writer // receives a copy of the messages that clients send to the database
 }
 
 func newRelay(t *testing.T, database string, requests io.Writer) *relay {

@@ -173,7 +173,7 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 // Callers append a condition on the table contents.
 var (
 	addCopies = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + CopyJob + `', generation_id, owner, '', {now}, {now} FROM contents WHERE `
-	// A process may still be copying the result, so the deletion waits until that process's lease has ended.
+	// A process may still be copying the result. The deletion therefore waits until the lease of that copy job has ended.
 	addDeletions = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeleteJob + `', generation_id, owner, '', {now}, COALESCE((SELECT run_time FROM jobs AS copying
 		WHERE copying.kind = '` + CopyJob + `' AND copying.ref = generation_id AND copying.fence > 0 AND copying.run_time BETWEEN {now} AND {now} + ` + micro(JobLease) + `), {now}) FROM contents WHERE `
 )

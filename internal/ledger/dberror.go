@@ -23,7 +23,8 @@ func (r *refusal) Error() string {
 
 func (r *refusal) Unwrap() error { return r.err }
 
-// unusable adds the name of the setting and a remedy to a database error. It returns other errors unchanged.
+// unusable adds the setting's name, EASEL_LEDGER_URL, and a remedy to a database error. It returns an error without a known
+// remedy unchanged.
 func unusable(err error) error {
 	if cure := cureOf(err); cure != "" {
 		return &refusal{cure, err}

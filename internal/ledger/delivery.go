@@ -27,9 +27,9 @@ func Delivered(id string, attempts int64) Change {
 var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
 	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
 
-// GiveUp abandons an owner's events that were not delivered within [DeliverTimeout], and restarts the timeout of the later
-// events about the same subjects. It uses several transactions, so it may abandon some events and then fail. events is the
-// number of abandoned events, even if err is not nil.
+// GiveUp abandons an owner's events that were not delivered within [DeliverTimeout]. It restarts the timeout of later events
+// about the same subjects, because these events had to wait for the abandoned ones. It uses several transactions, so it may
+// abandon some events and then fail. events is the number of abandoned events, even if err is not nil.
 func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
 	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		all, err := collect(tx, func(row scanner, d *delivery) error {

@@ -32,7 +32,7 @@ type dialect struct {
 	words  *strings.Replacer // replacements for the placeholders in statements; see words.go
 
 	snapshot *sql.TxOptions // options of the transaction in which [Ledger.Verify] reads
-	still    *sql.TxOptions // options of the transaction in which [Copy] reads and seals the old ledger
+	still    *sql.TxOptions // options of the transaction in which [Copy] reads the old ledger and seals it against further use
 
 	hasFacts      string // query that reports whether the database has a ledger
 	migrationLock string // statements that disable the timeouts, and then wait until no other replica is migrating the ledger; empty for SQLite
@@ -58,7 +58,7 @@ var postgres = dialect{
 }
 
 // sqlite is the dialect of SQLite. Only one connection writes. Its transactions start with BEGIN IMMEDIATE and lock the whole
-// file. Only one process uses the file, so the database's clock is that process's clock.
+// file. Only one process uses the file, so its clock serves as the database's clock.
 var sqlite = dialect{
 	driver:   "sqlite",
 	kind:     sqliteKind,

@@ -86,8 +86,8 @@ var DefaultThresholds = []int64{80, 100}
 // AllOwners is the owner of events about the total budget of all owners. It is not a valid name of a team or caller.
 const AllOwners = "*"
 
-// tellGeneration writes the events that report the change of an order from before to after. text is the text of the result, or
-// nil.
+// tellGeneration compares an order before and after an update, and writes the events that report the changes. text is the text
+// of the result, or nil.
 func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	var types []string
 	if after.Status > before.Status && after.Status != lifecycle.Refunded && eventTypes[after.Status] != "" {
@@ -134,7 +134,8 @@ func (t *transaction) tellOwner(o Order, changed []usage) error {
 	return t.tellBudgets(o.Owner, t.l.teams()[o.Owner].Limits.periods(o.Time), changed)
 }
 
-// tellBudgets writes an event for each threshold that an owner's budgets have reached. Each threshold is reported only once.
+// tellBudgets writes an event for each threshold that one of an owner's budgets has reached and that no earlier event has
+// reported.
 func (t *transaction) tellBudgets(owner string, periods []Budget, used []usage) error {
 	if t.l.events == nil {
 		return nil

@@ -115,8 +115,8 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 	}
 }
 
-// A process may record an event before it has loaded a callers file in which the event's owner has a receiver. The event
-// is then kept until a process that knows the receiver requests its delivery, or until an operator replays it.
+// A process may record an event for an owner before it has loaded a callers file with a receiver for that owner. The
+// event is then kept until a process that knows the receiver requests its delivery, or until an operator replays it.
 func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // fault M5
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(11)}))

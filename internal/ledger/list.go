@@ -29,8 +29,8 @@ type Filter struct {
 	Labels map[string]string
 	// Since selects orders that were written at or after this time. Zero means no limit.
 	Since time.Time
-	// AnyState selects orders in any state, including rejected orders and orders with an unknown outcome. If neither AnyState
-	// nor any of the five fields below is set, only placed orders are selected.
+	// AnyState selects orders in any state, including rejected orders and orders with an unknown outcome. If none of AnyState,
+	// Refused, Unresolved, Unsettled, Held and Reserved is set, only placed orders are selected.
 	AnyState bool
 	// Refused selects only rejected orders.
 	Refused bool
@@ -146,7 +146,7 @@ func (f Filter) states(c *clauses) {
 	}
 }
 
-// are reports whether all statuses in f.Statuses are among the given ones. It returns false if f.Existing is set, because
+// are reports whether each status in f.Statuses is among the given statuses. It returns false if f.Existing is set, because
 // Existing selects every status.
 func (f Filter) are(statuses ...lifecycle.Status) bool {
 	return !f.Existing && !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })

@@ -31,8 +31,8 @@ func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
 }
 
 // ResendUntil returns the end of an order's resend window or its expire time, whichever is earlier. again reports whether the
-// order may be resent. It is false if the order has an outcome, is on hold or has expired, or if it was sent with an API key
-// other than apiKey. An empty apiKey matches every order.
+// order may be resent. It is false if the order has an outcome, is on hold, has expired, or was sent with an API key other
+// than apiKey. If apiKey is empty, any API key is accepted.
 func (l *Ledger) ResendUntil(o Order, apiKey string) (until time.Time, again bool) {
 	again = o.State == lifecycle.Open && !o.Expired && !o.Held && (apiKey == "" || o.APIKey == apiKey)
 	until = o.Time.Add(l.window)

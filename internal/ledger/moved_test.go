@@ -96,7 +96,7 @@ func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // fault M1
 }
 
 // All API keys of an account can access the same generations. If a caller repeats an order with a new forwarded API
-// key, the ledger has two orders, both with the ID of the same generation.
+// key, the ledger therefore has two orders for one generation.
 func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // fault M10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

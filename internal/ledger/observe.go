@@ -16,7 +16,7 @@ type Observation struct {
 	Record string
 	// Text is the text of the result, which is sent to event receivers. It is not stored with the order.
 	Text *string
-	// APIKey is the SHA-256, in hex, of the forwarded API key with which the generation was read. Only orders that were sent
+	// APIKey is the hex-encoded SHA-256 of the forwarded API key with which the generation was read. Only orders that were sent
 	// with the same key are updated. APIKey is empty if the generation was read with the shared API key.
 	APIKey string
 	// AtOnce means that the call fails immediately, instead of waiting, if another transaction has locked the order.
@@ -25,7 +25,7 @@ type Observation struct {
 
 // Effect describes the changes that an [Observation] caused.
 type Effect struct {
-	// ExceededCents is the order's reserved price if this observation contains the first charge above that price. Otherwise it
+	// ExceededCents is the order's reserved price if this observation is the first with a charge above that price. Otherwise, it
 	// is zero.
 	ExceededCents int64
 	// Deleted means that Easel now treats the generation as deleted.

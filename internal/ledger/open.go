@@ -139,8 +139,8 @@ func (l *Ledger) take(file string) error {
 // fileMode is the mode of a ledger's files, which contain prompts and amounts of money.
 const fileMode = 0o600
 
-// withSetting adds the name EASEL_LEDGER_URL to an error that does not contain it, unless ctx is done. Every step of opening a
-// ledger needs this, because a connection can fail at any step.
+// withSetting adds the name EASEL_LEDGER_URL to an error that does not contain it, unless ctx is done. It is used for every
+// step of opening a ledger, because a connection can fail at any step.
 func withSetting(ctx context.Context, err error) error {
 	if ctx.Err() != nil || strings.Contains(err.Error(), "EASEL_LEDGER_URL") {
 		return err

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// MostOpen is the maximum number of open orders of one owner. An open order no longer counts if its last attempt is older than
-// the resend window.
+// MostOpen is the maximum number of open orders of one owner. Orders whose last attempt is older than the resend window are not
+// counted.
 const MostOpen = 10_000
 
 // MostRefused is the maximum number of rejected orders among one owner's orders from the last [RefusedTime]. Once the maximum is
@@ -42,9 +42,9 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 }
 
 // Call finds the order with the request's idempotency key. It must be called before any other check of the request. If the order
-// must be resent, Call acquires its lease. If there is no order, the step's action is [lifecycle.Write]. But if the caller has
-// used the key in another team, the step's answer is [lifecycle.Reused] instead. The error is [ErrTooManyOpen] or
-// [ErrTooManyRefused] if the owner has reached [MostOpen] or [MostRefused].
+// must be resent, Call acquires its lease. If there is no order, the step's action is [lifecycle.Write] or, if the caller has
+// used the key in another team, the step's answer is [lifecycle.Reused]. The error is [ErrTooManyOpen] or [ErrTooManyRefused] if
+// the owner has reached [MostOpen] or [MostRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
 		return o, step, err

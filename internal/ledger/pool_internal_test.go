@@ -30,7 +30,7 @@ func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 				if err := l.reading(t.Context(), reads); err != nil {
 					t.Fatal(err)
 				}
-				if n > 0 { // the first transaction only records which statements to prepare
+				if n > 0 { // skips the first transaction, which only records the statements to prepare
 					prepared[l.writes.statement(change).prepared] = true
 					prepared[l.reads.statement(read).prepared] = true
 				}

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// recognize marks the ledger as a copy if pg_restore has filled the database. It returns an error if the ledger is sealed.
+// recognize marks the ledger as a copy if pg_restore has moved it to another database. It returns an error if the ledger is
+// sealed.
 func (l *Ledger) recognize(ctx context.Context) error {
 	return l.once(ctx, l.writes, nil, func(tx *transaction) error {
 		if err := tx.compareDatabase(); err != nil {

@@ -71,8 +71,8 @@ const (
 	unknownSums = `SELECT owner, 0 AS orders, 0 AS spent, 0 AS refunded_cents, 0 AS reserved_cents, 0 AS unconfirmed_cents, 1 AS unknown, order_time AS oldest FROM orders WHERE state = {open}`
 )
 
-// summarizeOwners returns the totals of each owner, sorted by name. If known is true, they include the orders and amounts in
-// the table budgets. Otherwise, they include only the orders whose outcome is unknown.
+// summarizeOwners returns the totals of each owner, sorted by name. The totals include the orders whose outcome is unknown. If
+// known is true, they also include the orders and amounts in the table budgets.
 func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (all []OwnerSummary, err error) {
 	sums := unknownSums
 	if known {

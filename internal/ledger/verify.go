@@ -48,7 +48,8 @@ type comparison struct {
 
 // SQL expressions for amounts of an order. heldCents is the amount that is reserved according to the journal: the reserved
 // amount, plus the part of the unconfirmed amount that exceeds the charge. spentCents is the amount that the budgets count as
-// spent. The expressions use CASE, because the databases have different functions for the maximum of two values.
+// spent: the charge minus the refund, or the unconfirmed amount if that is higher. The expressions use CASE, because the
+// databases have different functions for the maximum of two values.
 const (
 	heldCents  = `reserved_cents + CASE WHEN unconfirmed_cents > COALESCE(cost_cents, 0) THEN unconfirmed_cents - COALESCE(cost_cents, 0) ELSE 0 END`
 	spentCents = `CASE WHEN COALESCE(cost_cents, 0) - refunded_cents > unconfirmed_cents THEN COALESCE(cost_cents, 0) - refunded_cents ELSE unconfirmed_cents END`

@@ -10,8 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// verify runs [ledger.Verify] on the ledger at url. It returns the result of [ledger.Verify], and each
-// difference as a string.
+// verify runs [ledger.Verify] on the ledger at url. It returns the function's result, and the reported
+// differences as strings.
 func verify(t *testing.T, url string) (looked ledger.Verified, differences []string) {
 	t.Helper()
 	looked, err := ledger.Verify(t.Context(), url, func(d ledger.Difference) { differences = append(differences, d.String()) })

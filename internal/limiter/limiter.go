@@ -41,7 +41,7 @@ const (
 	firstInFlight = 16   // initial number of requests that may be in flight
 	minInFlight   = 4    // minimum number of requests that may be in flight, so that one slow request does not block all others
 	decrease      = 0.75 // a 429 sets the limit on requests in flight to this part of the number in flight at that time
-	increase      = 0.25 // while other requests wait, each success raises the limit on requests in flight by increase divided by that limit
+	increase      = 0.25 // while other requests wait, each success raises the limit on requests in flight by this value divided by the limit
 	reservedPart  = 16   // 1/reservedPart of the slots are reserved for owners with fewer than fewInFlight requests in flight
 	fewInFlight   = 2    // see reservedPart
 	noPollRate    = 1e6  // initial poll rate in polls per second; in effect, no limit
@@ -153,8 +153,8 @@ func (l *Limiter) enqueue(w *Permit) {
 	}
 }
 
-// rejection returns an error if the request is a new order and the daily cap is reached, unless the order may probe the
-// cap. It also returns an error if the pause ends after the request's deadline.
+// rejection returns an error if the request is a new order and the daily cap is reached, unless the order may be sent to check
+// whether the cap still applies. It also returns an error if the current pause ends after the request's deadline.
 func (l *Limiter) rejection(w *Permit, now time.Time) error {
 	switch {
 	case w.isNewOrder() && l.cap.isClosed(now):

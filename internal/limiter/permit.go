@@ -66,8 +66,8 @@ func (p *Permit) Release(r Result) {
 
 // adapt changes the limit on requests in flight by additive increase and multiplicative decrease. A success increases the
 // limit if other requests are waiting. The increase is slow, because each 429 costs the time of a pause and of the probe that
-// follows it. A 429 sets the limit to a fraction of the current number of requests in flight, unless its request started
-// before the latest pause or was the probe after that pause.
+// follows it. A 429 sets the limit to a fraction of the current number of requests in flight. A 429 has no effect if its
+// request started before the latest pause, or was the probe after that pause.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && len(l.queue.waiting) > 0:
@@ -81,7 +81,7 @@ func (l *Limiter) adapt(p *Permit, o Outcome) {
 func (l *Limiter) learn(p *Permit, r Result, now time.Time) {
 	switch {
 	case p.probesCap && !r.isServed():
-		l.cap.nextProbe = now // the probe showed nothing about the cap, so another order may probe it immediately
+		l.cap.nextProbe = now // the probe did not show whether the cap still applies, so another order may probe it immediately
 	case r.Outcome == Capped:
 		l.cap.reach(now)
 	case r.Outcome == Failed:

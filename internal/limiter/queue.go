@@ -9,7 +9,7 @@ import (
 
 const (
 	meanOf   = 64 // number of requests in the moving average of the time in flight
-	maxPrice = 64 // maximum price of a request, in multiples of the mean time in flight
+	maxPrice = 64 // maximum price of a request; the price is the request's time in flight, divided by the mean of all requests
 
 	keptOwners = 256 // owners without requests are deleted only if there are at least this many owners
 )
@@ -21,7 +21,7 @@ const (
 type queue struct {
 	owners  map[string]*owner
 	waiting []*Permit     // requests of all owners that wait for a permit
-	now     float64       // virtual time: the highest tag at which a request has started
+	now     float64       // virtual time: the highest tag that an owner had at the start of a request
 	mean    time.Duration // moving average of the time in flight
 }
 

@@ -23,7 +23,7 @@ type catalog struct {
 	filled      time.Time
 	pausedUntil time.Time // end of the latest pause that the catalog has requested
 	passed      map[string]float64
-	lost        float64 // number of tokens that the catalog did not add because the bucket was full, except during pauses
+	lost        float64 // number of tokens that were lost because the bucket was full, not counting pauses
 }
 
 // send sends an owner's request and reports whether the catalog accepts it. It releases p with the result.
@@ -98,8 +98,8 @@ func (o *team) order(ctx context.Context, l *limiter.Limiter, c *catalog) error 
 	}
 }
 
-// teams returns ten teams, most of which have 4 callers. One team has 400 callers. Another team has a weight of 3 and
-// 12 callers.
+// teams returns ten teams. The first has 400 callers. The second has 12 callers and the weight 3. Each other team has
+// 4 callers.
 func teams() []*team {
 	teams := make([]*team, 10)
 	for n := range teams {

@@ -39,8 +39,8 @@ var (
 	noDial     = step{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
 )
 
-// script responds to each attempt with the next step. After the last step, it repeats that step. It records the API
-// key, the idempotency key and the body of each attempt.
+// script responds to each attempt with the next step. When no steps are left, it repeats the last one. It records the
+// API key, the idempotency key and the body of each attempt.
 type script struct {
 	steps   []step
 	apiKeys []string

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// restore replaces the ledger's file with copied, which an earlier call of backup returned.
+// restore replaces the ledger's file with copied, a copy that backup returned earlier.
 func (s *stack) restore(copied []byte) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {

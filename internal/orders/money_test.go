@@ -217,8 +217,8 @@ func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
 	})
 }
 
-// A response that does not have the form of the catalog's errors may come from a proxy. It does not prove that the
-// order was not placed.
+// A rejection that may come from a proxy, or that mentions the idempotency key, does not prove that the order was not
+// placed.
 func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	for name, fault := range map[string]sandbox.Fault{
 		"a page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},

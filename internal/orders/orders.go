@@ -15,10 +15,10 @@ import (
 type Config struct {
 	*Recorder                 // required; contains the ledger
 	Catalog   *catalog.Client // required
-	Hub       *watch.Hub      // required; uses the same recorder
+	Hub       *watch.Hub      // required; must use the same Recorder
 	// Ordered is called when the attempts to send an order have ended, even if no caller waits for the order any longer. ctx
-	// has the values of the call that started the attempts. If err is nil, the order was placed, and g is its generation.
-	// Ordered may be nil.
+	// contains the values from the context of the call that started the attempts. If err is nil, the order was placed, and g is
+	// its generation. Ordered may be nil.
 	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
 	// KeyFirst means that the catalog checks the idempotency key before it validates the other parts of an order. If such a
 	// catalog rejects a resent order because of another part, it has found no order with the key. Therefore, it has accepted

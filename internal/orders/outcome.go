@@ -130,7 +130,7 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
 		step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Leases, c)
-		if err == nil || errors.Is(err, ledger.ErrGenerationTaken) || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // the retries may outlast the call
+		if err == nil || errors.Is(err, ledger.ErrGenerationTaken) || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // uses stopping, because retries may continue after the call has ended
 			break
 		}
 	}
@@ -140,9 +140,9 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	return step, err
 }
 
-// named returns the order's generation. If g is the generation in the ledger, named returns g. Otherwise, it returns a queued
-// generation with the ID in the ledger, and logs the contradiction. It also logs if an operator declared the order rejected, or
-// if the charge exceeds the quote.
+// named returns the generation to report for the order. If the ledger contains the ID of g, this is g. Otherwise, it is a
+// queued generation with the ID in the ledger, and named logs the contradiction. named also logs if an operator has declared
+// the order rejected, or if the charge exceeds the quote.
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
 		s.fault(ctx, "second generation for an order, or a generation for an order that an operator declared rejected", g.ID)

@@ -12,9 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// ways contains the four combinations of an API key and a ledger. The API key is shared if held is true, and
-// otherwise forwarded. The ledger is in a file if durable is true, and otherwise in memory. knowsAll means that the
-// ledger contains every order that was ever placed under the idempotency key.
+// ways contains the four combinations of an API key and a ledger. held means that the API key is shared instead of
+// forwarded. durable means that the ledger is in a file instead of in memory. knowsAll means that the ledger
+// contains every order that was ever placed under the idempotency key.
 var ways = map[string]struct{ held, durable, knowsAll bool }{
 	"shared key, durable":     {true, true, true},
 	"shared key, in memory":   {true, false, false},

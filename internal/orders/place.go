@@ -125,8 +125,8 @@ type placing struct {
 	uncertain bool
 }
 
-// place finds the order by its idempotency key. It then writes or sends the order, waits for it, or returns its recorded
-// result. It repeats these steps until it has a result for the call.
+// place finds the order by its idempotency key, and takes the next step: it writes or sends the order, waits for it, or
+// returns its recorded result. It repeats this until it has a result for the call.
 func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
 		asked := time.Now() // the time is read before the query, because the query may acquire a lease, which starts during the query
@@ -299,7 +299,7 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	}
 }
 
-// refuse returns the error for an order that this call did not write, for the reason why. If another call has written an order
+// refuse returns the error of a call that did not write its order, for the reason in why. If another call has written an order
 // under the same idempotency key, refuse returns nil, so that this call returns the result of that order.
 func (p *placing) refuse(ctx context.Context, why error) error {
 	if errors.Is(why, ledger.ErrOrderExpired) {

@@ -17,21 +17,21 @@ import (
 const (
 	mostText       = 64 << 10    // maximum length of a result's text in an event, in bytes
 	recordBatch    = 100         // maximum number of states in each transaction
-	settleFailures = 3           // a batch, or a run of the settle job, stops after this number of consecutive failures to record a state
+	settleFailures = 3           // number of consecutive failures to record a state after which a batch, or a run of the settle job, stops
 	recordTimeout  = time.Second // timeout for a batch; short, because its transactions lock budgets
 )
 
 // Recorder records observed states of generations in the ledger. Recording the same state again has no effect.
 type Recorder struct {
 	Ledger *ledger.Ledger
-	Logger *slog.Logger // logs states that contradict the ledger, and charges that exceed the quote
+	Logger *slog.Logger // for states that contradict the ledger, and for charges that exceed the quote
 }
 
 // observation converts a state to an observation for the ledger. If notFound is true, the state is a deletion that the
 // catalog did not report. Easel has inferred it from repeated reads that did not find the generation.
 func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
-	seen.Whole = !cred.IsShared()        // a record that was read with a forwarded API key counts as complete, because the settle job lacks the key to read more details
+	seen.Whole = !cred.IsShared()        // every record that was read with a forwarded API key counts as complete, because the settle job lacks the key to read more details
 	if v.State != catalog.StateDeleted { // a deleted generation has no details to record
 		seen.Record = encodeRecord(v)
 	}
@@ -42,8 +42,8 @@ func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFo
 	return seen
 }
 
-// Record implements [watch.Recorder]. A state that the ledger rejects, or whose order is locked by another transaction,
-// does not delay the other states.
+// Record implements [watch.Recorder]. If the ledger rejects a state, or another transaction has locked its order, the other
+// states are still recorded without delay.
 func (r *Recorder) Record(ctx context.Context, cred catalog.Credential, seen []watch.Sighting) (recorded map[string]bool) {
 	states := map[string]ledger.Observation{}
 	for _, s := range seen {

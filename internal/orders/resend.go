@@ -59,7 +59,7 @@ func (r *recovery) next(ctx context.Context) bool {
 	order, found, err := r.orders.Ledger.Resume(ctx, shared.APIKeySum(), r.last)
 	if err != nil || !found {
 		<-r.slots
-		return false // a ledger failure is not logged here, because calls return it as an error
+		return false // a ledger error is not logged here, because other calls that use the ledger return it
 	}
 	r.last = order.Owner
 	resend := func() {

@@ -57,7 +57,7 @@ func (o *Orders) settle(ctx context.Context, shared catalog.Credential) error {
 type look struct {
 	orders    *Orders
 	shared    catalog.Credential
-	witnessed bool // whether the catalog has responded to a request with this API key during this run
+	witnessed bool // whether the catalog has responded to a request with this API key during this run of the settle job
 	failures  int  // number of consecutive states that could not be recorded in the ledger
 }
 
@@ -102,8 +102,8 @@ func isShort(v catalog.Version) bool {
 	return v.State == catalog.StateSucceeded && v.File == nil && v.Text == nil || v.State == catalog.StateFailed && v.FailureMessage == ""
 }
 
-// read reads one generation and records its state in the ledger. It then passes the state to the hub for the watchers of the
-// generation.
+// read reads one generation, and records its state in the ledger. It then passes the state to the hub, which notifies the
+// generation's watchers.
 func (l *look) read(ctx context.Context, one ledger.Due) error {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)

@@ -44,7 +44,7 @@ type submission struct {
 	until      time.Time               // deadline for further attempts once an attempt may have been accepted: the latest [answerBy] of all callers, but no later than submitTime after the last caller has disconnected
 	last       error                   // error from the last attempt; nil while an attempt is in flight
 
-	// The following fields are set before ended is closed.
+	// The fields below ended are set before ended is closed.
 	ended      chan struct{}
 	generation catalog.Generation
 	refused    bool // whether the recorded outcome is a rejection; the idempotency key can then be used again
@@ -58,7 +58,7 @@ type progress int
 const (
 	unsent   progress = iota // no attempt has reached the catalog
 	rejected                 // exactly one attempt has reached the catalog, which has definitely rejected it
-	sent                     // at least one attempt has reached the catalog, and neither rejected nor doubtful applies
+	sent                     // at least one attempt has reached the catalog, and the state is neither rejected nor doubtful
 	doubtful                 // an attempt was rejected, but not definitely by the catalog itself, so the order may exist
 )
 
@@ -99,7 +99,7 @@ func (o *Orders) start(ctx context.Context, s *submission) {
 		o.submit(ctx, s)
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if o.submissions[s.order.ID] == s { // a submission under a later lease may have replaced s
+		if o.submissions[s.order.ID] == s { // a submission that holds a later lease may have replaced s
 			delete(o.submissions, s.order.ID)
 		}
 		close(s.ended)
@@ -210,8 +210,8 @@ func (s *submission) join(ctx context.Context) {
 	}
 }
 
-// withdrawTime is the time between the withdrawal of an unsent order and the caller's deadline. It suffices to record the
-// withdrawal. If a tenth of the caller's remaining time is shorter, withdrawBy uses that instead.
+// withdrawTime is the maximum time between the withdrawal of an unsent order and the caller's deadline. It suffices to
+// record the withdrawal. If a tenth of the caller's remaining time is shorter, withdrawBy uses that tenth instead.
 const withdrawTime = time.Second
 
 func withdrawBy(ctx context.Context) time.Time {

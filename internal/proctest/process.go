@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Root is the root directory of the repository, relative to the directory of a package that is two levels below.
-// Processes run in this directory.
+// Root is the root directory of the repository, as a path relative to the working directory of tests. It is correct
+// only in packages two levels below the root. Processes run in this directory.
 var Root = filepath.Join("..", "..")
 
 // startLimit is the maximum time for a process to become ready, and for a process to exit after SIGTERM.

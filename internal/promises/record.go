@@ -83,7 +83,7 @@ type Event struct {
 	Heartbeat time.Duration // requested heartbeat interval
 
 	Named []string         // generation IDs in the request of an opened stream
-	Known map[string]Known // states that the request of an opened stream declares as known, keyed by generation ID
+	Known map[string]Known // states that the caller already has according to the request of an opened stream, keyed by generation ID
 	Model string           // model filter of an opened stream; in an update, the model of the generation
 }
 

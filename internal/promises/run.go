@@ -129,8 +129,8 @@ const Past = "past-easel-"
 // IsPast reports whether the key belongs to an order that was sent directly to the catalog.
 func IsPast(key string) bool { return strings.HasPrefix(key, Past) }
 
-// UpstreamKey returns the idempotency key that the catalog receives for key, which the caller of event e sends to Easel. If
-// the API key is shared, Easel derives the catalog's key from the owner and key. Without a ledger, the owner is empty.
+// UpstreamKey returns the idempotency key that the catalog receives if the caller of event e sends key to Easel. If the API
+// key is shared, Easel derives the catalog's key from the owner and from key. Without a ledger, the owner is empty.
 func (r *Run) UpstreamKey(e Event, key string) string {
 	if !r.IsShared {
 		return key

@@ -56,7 +56,7 @@ func statesGoForwards(r *Run, say Say) {
 		if known && e.Stream != before.Stream && (e.Process != before.Process || e.At-before.At > 20*time.Second) && r.mayLie(e.At) {
 			continue // allowed, because the catalog may have reverted the state, and no process remembers its earlier response
 		}
-		if e.Kind == Read && r.mayLie(e.At) { // between calls, no process remembers the state of an unwatched generation
+		if e.Kind == Read && r.mayLie(e.At) { // compared only with watches, because no process remembers the state of an unwatched generation between calls
 			if before = delivered.watches(e); before.Kind == "" {
 				continue
 			}
@@ -101,7 +101,7 @@ func (d deliveries) watches(e Event) Event {
 func noneTwice(r *Run, say Say) {
 	type view struct {
 		actor, generation string
-		stream            int // number of the stream; zero if it watches a single generation, because a new stream then continues the earlier one
+		stream            int // number of the stream; zero for a watch of a single generation, because a new stream of such a watch continues the earlier one
 	}
 	delivered := map[view]string{}
 	single := map[string]bool{} // whether a stream watches a single generation, keyed by actor and stream
@@ -125,8 +125,8 @@ func noneTwice(r *Run, say Say) {
 	}
 }
 
-// lastStateArrives checks that the state with which each caller stopped waiting is the final state in the catalog. For a
-// refunded generation, both failed and refunded are accepted. Deleted generations are not checked.
+// lastStateArrives checks that the state that ended each caller's wait is the generation's final state in the catalog. For a
+// generation that has failed, both failed and refunded are accepted. Deleted generations are not checked.
 func lastStateArrives(r *Run, say Say) {
 	for _, e := range r.Events {
 		one, known := r.Truth[e.Generation]

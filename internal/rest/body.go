@@ -123,7 +123,7 @@ func limitReads(next http.Handler) http.Handler {
 func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err == nil {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // an error can be ignored, as in limitReads
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // an error can be ignored, because only test connections do not support deadlines
 		return body, nil
 	}
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -177,7 +177,7 @@ func faultyMember(body []byte, said string) string {
 	place := placeOfParser.FindStringSubmatch(said)
 	switch {
 	case strings.Contains(said, tooDeep):
-		return "inputs" // the message contains no position, but only inputs can be nested that deeply
+		return "inputs" // the parser's message contains no position, but only inputs can be nested too deeply
 	case place == nil:
 		return ""
 	}

@@ -27,7 +27,7 @@ type file struct {
 	etag      string
 	name      string
 	mediaType string
-	// tail replaces the bytes of the body after the first tailAt bytes; nil means the correct bytes.
+	// tail replaces the body after its first tailAt bytes; nil leaves the body unchanged.
 	tail io.Reader
 	// says is the size that the catalog reports; zero means the correct size.
 	says  int

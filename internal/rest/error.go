@@ -35,7 +35,7 @@ var httpCodes = map[easelv1.ErrorReason]int{
 	easelv1.ErrorReason_BUDGET_EXCEEDED:          http.StatusPaymentRequired,
 	easelv1.ErrorReason_REQUEST_TOO_LARGE:        http.StatusRequestEntityTooLarge,
 	easelv1.ErrorReason_REQUEST_BODY_TIMEOUT:     http.StatusRequestTimeout,
-	easelv1.ErrorReason_CONTENT_CHANGED:          http.StatusPreconditionFailed, // without this entry, its gRPC code DATA_LOSS would become 500, although the server did not fail
+	easelv1.ErrorReason_CONTENT_CHANGED:          http.StatusPreconditionFailed, // otherwise, this reason's gRPC code DATA_LOSS would become 500, although the server did not fail
 	easelv1.ErrorReason_HOST_NOT_ALLOWED:         http.StatusMisdirectedRequest,
 }
 

@@ -21,8 +21,8 @@ import (
 )
 
 // firstMessageWait is the maximum time for which an event stream waits for its first message before it sends the headers. If
-// the call fails within this time, the response has an HTTP error status. An error status makes curl -f fail, and stops an
-// EventSource from reconnecting.
+// the call fails within this time, the response can still have an HTTP error status. Such a status makes curl -f fail, and
+// stops an EventSource from reconnecting.
 const firstMessageWait = 500 * time.Millisecond
 
 // eventStreams serves watches as streams of server-sent events or JSON lines.

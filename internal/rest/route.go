@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// nameRoute returns a handler that names the span of a request after its route and calls next. For a probe (see allowed), the
-// handler does neither. It only records whether the route supports the probe's method.
+// nameRoute returns a handler that names the span of a request after its route, and then calls next. For a probe (see
+// allowed), the handler only records whether the route supports the probe's method, and does not call next.
 func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template, m := routeTemplate(r), matchedOf(r.Context())

@@ -176,8 +176,8 @@ func (s *Sandbox) Faults() []FaultStatus {
 	return list
 }
 
-// fault counts a request to the route with the given template. key is the request's API key. fault returns the fault that
-// affects the request, or nil if no fault does.
+// fault counts a request, and returns the fault that affects it, or nil if no fault does. template is the template of the
+// request's route, and key is the request's API key.
 func (s *Sandbox) fault(template, key string) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -69,7 +69,7 @@ func (letters) Read(p []byte) (int, error) {
 }
 
 // bufferBody reads the body of a request into memory, so that the handler can use the body even if the client disconnects.
-// This also allows the server to detect a disconnect, which it can do only after the body was read.
+// In addition, the server can detect a disconnect only after the body was read.
 func bufferBody(r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err == nil {
@@ -158,8 +158,9 @@ func (b *buffer) WriteHeader(status int) { b.status = status }
 // Write implements [http.ResponseWriter].
 func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// changed returns a JSON body in which the members in set are added or replaced. If body is an array, changed does this in
-// each object of the array. A nil value removes a member. Any other body keeps its meaning.
+// changed returns a JSON body in which the members in set are added or replaced. A member whose value in set is nil is
+// removed. If body is an array, this applies to each object in the array. If body is neither an object nor an array, its
+// value does not change.
 func changed(body []byte, set map[string]any) []byte {
 	var v any
 	if decode(body, &v) != nil {

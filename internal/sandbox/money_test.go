@@ -138,7 +138,7 @@ func TestTheDailyCapCountsTheChargesOfADay(t *testing.T) {
 			b.create(haiku)
 		}
 		b.create(doomed)
-		time.Sleep(time.Minute) // the refund of the failed render must not reduce the day's charges
+		time.Sleep(time.Minute) // waits for the refund of the failed render, which must not reduce the day's charges
 		b.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 409, "API_KEY_DAILY_CAP")
 		b.do("POST", "/quote", haiku).want(t, 200, "")
 		time.Sleep(time.Until(midnight) - time.Second)

@@ -17,9 +17,9 @@ type randomSource struct {
 	source rand.Source
 }
 
-// newRandomSource creates a source from a seed, and from the highest row IDs of generations and accounts in the database. The
-// row IDs ensure that a sandbox that reopens its file with the same seed does not repeat random numbers. If the seed is zero,
-// the numbers differ in every run.
+// newRandomSource creates a source of random numbers. generations and keys are the highest row IDs of generations and accounts
+// in the database. They ensure that a sandbox that reopens its file with the same seed does not repeat random numbers. If the
+// seed is zero, the numbers differ in every run.
 func newRandomSource(seed uint64, generations, keys int64) *randomSource {
 	var key [32]byte
 	if seed == 0 {

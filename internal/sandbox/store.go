@@ -25,7 +25,7 @@ type store struct {
 // linter contextcheck. Statements need no cancellation, because each takes less than a millisecond.
 type link struct{ on runner }
 
-// runner contains the methods of both a database and a transaction.
+// runner contains the methods that databases and transactions have in common.
 type runner interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

@@ -9,8 +9,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
-// resumeSteps schedules the steps that earlier processes did not run. It also creates the random source, whose state depends on
-// the seed and on the highest IDs of the stored generations and accounts.
+// resumeSteps creates the random source from the seed and the highest IDs of the stored generations and accounts. It then
+// schedules the steps that earlier processes did not run.
 func (s *Sandbox) resumeSteps() error {
 	var generations, keys int64
 	if err := s.db.queryRow(`SELECT (SELECT COALESCE(MAX(id), 0) FROM generations),

@@ -24,8 +24,8 @@ type Service interface {
 	// Register adds the services of the contract to a gRPC server. It is called once for the public server and once for the
 	// in-memory server.
 	Register(grpc.ServiceRegistrar)
-	// Admit rejects a call if its credential is missing or cannot be valid. While it runs, the other calls on the connection
-	// are blocked. It must therefore be fast, and may only read maps. It has the same parameters as Authenticate.
+	// Admit rejects a call if its credential is missing or cannot be valid. While it runs, the other calls on the connection are
+	// blocked. It must therefore be fast, and may do no more than read maps. It has the same parameters as Authenticate.
 	Admit(ctx context.Context, certificate *auth.Certificate) error
 	// Authenticate adds the caller's identity to the context of a call, or rejects the call. It reads the credential from the
 	// "authorization" metadata. certificate is the caller's verified certificate, or nil.
@@ -36,8 +36,8 @@ type Service interface {
 
 // Config is the configuration of a server. Service, REST and Admin are required.
 type Config struct {
-	// GRPCAddr, HTTPAddr and AdminAddr are the addresses of the three listeners, in the form "host:port". An empty host means
-	// all local addresses, and port 0 means a free port. An address is required unless Listeners has an open listener for it.
+	// GRPCAddr, HTTPAddr and AdminAddr are the addresses of the three listeners, in the form "host:port". An empty host means all
+	// local addresses, and port 0 means a free port. An address may be empty only if Listeners contains an open listener for it.
 	GRPCAddr, HTTPAddr, AdminAddr string
 	// MetricsAddr is the address of a fourth listener, which serves metrics and probes. Empty means that there is no such listener.
 	MetricsAddr string
@@ -111,7 +111,7 @@ const (
 	// callerWatched is the maximum number of renders that the open watches of one caller may name. allWatched is the maximum for
 	// the open watches of all callers together. A watch of all renders names none, so it is not counted.
 	callerWatched, allWatched = 20_000, 200_000
-	operatorConns             = 256 // maximum number of connections to each of the admin and metrics listeners
+	operatorConns             = 256 // maximum number of connections to the admin listener; also applies to the metrics listener
 )
 
 func (c Config) drainTimeout() time.Duration { return cmp.Or(c.DrainTimeout, 10*time.Second) }

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// origin contains information about a call's client and the client's connection.
+// origin describes a call's client and the client's connection.
 type origin struct {
 	peer            string               // network address
 	tls             *tls.ConnectionState // nil without TLS

@@ -266,8 +266,8 @@ func descriptors() int {
 	return len(open)
 }
 
-// soak returns the parameter asked if EASEL_SOAK is set, and otherwise the parameter usually. The result is the number
-// of times that a test repeats its steps. With the number in asked, the test takes minutes.
+// soak returns the number of times that a test repeats its steps. If EASEL_SOAK is set, this is the parameter asked,
+// with which the test takes minutes. Otherwise, it is the parameter usually.
 func soak(usually, asked int) int {
 	if os.Getenv("EASEL_SOAK") != "" {
 		return asked

@@ -21,8 +21,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// IDs of the models that the scenarios use. A scenario checks guarantees of the contract. It runs over gRPC and over REST,
-// each with a forwarded API key and with a shared one.
+// IDs of the models that the scenarios use. A scenario checks guarantees of the contract. Each scenario runs four times:
+// over gRPC and over REST, with a forwarded API key and with a shared one.
 const (
 	picture = "studio/landscape"
 	text    = "studio/haiku"

@@ -239,6 +239,6 @@ func (s *Server) stopGRPC(ctx context.Context, name string, server *grpc.Server)
 func (s *Server) stopHTTP(ctx context.Context, name string, server *http.Server) {
 	if err := server.Shutdown(ctx); err != nil {
 		s.logger.Warn("requests aborted", "server", name, "error", err)
-		_ = server.Close() // an error was already logged
+		_ = server.Close() // ignores the error, because Shutdown's error was already logged
 	}
 }

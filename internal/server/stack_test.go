@@ -231,8 +231,8 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return result, nil
 }
 
-// inMemory sets in-memory listeners if the options require them, and returns the means to connect to them: options for gRPC,
-// and a dial function for HTTP. Both are nil if the stack listens on ports.
+// inMemory sets in-memory listeners if the options require them, and returns dial options for gRPC and a dial function for
+// HTTP. If the stack listens on ports, both are nil.
 func inMemory(o *options) (dialGRPC []grpc.DialOption, dialHTTP func(ctx context.Context, network, addr string) (net.Conn, error)) {
 	if !o.memory {
 		return nil, nil

@@ -19,8 +19,8 @@ func TestOrderTakesTwoTransactions(t *testing.T) {
 		t.Errorf("the order has the owner %s, the caller %s and the labels %v", g.GetOwner(), g.GetCaller(), g.GetLabels())
 	}
 	// One transaction writes the order with its labels and its reservation. Another transaction writes the outcome and
-	// the charge. The query for the idempotency key runs outside these transactions. It has no span, so it is not
-	// counted.
+	// the charge. The query for the idempotency key is not counted, because it runs outside these transactions and has
+	// no span.
 	statements, commits := len(spansNamed(spans, "sql.statements")), len(spansNamed(spans, "sql.commit"))
 	if statements > 5 || commits > 2 {
 		t.Errorf("an order needs %d statements and %d commits", statements, commits)

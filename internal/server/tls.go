@@ -109,9 +109,8 @@ func endOf(chain []*x509.Certificate) time.Time {
 	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }
 
-// stillVerified reports whether a client's certificate is still valid. It is valid if at least one of the chains that the
-// handshake verified has not expired and ends at a CA that is still configured. For a client without a certificate,
-// stillVerified returns true.
+// stillVerified reports whether a client's certificate is still valid. At least one of the chains that the handshake verified
+// must be unexpired and end at a CA that is still configured. Without a client certificate, stillVerified returns true.
 func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return true
@@ -137,7 +136,7 @@ func (c *chain) certified(next http.Handler) http.Handler {
 	})
 }
 
-// newestCertificates returns the TLS configuration of a listener. Each handshake uses the current certificates.
+// newestCertificates returns the TLS configuration for a listener that uses the current certificates in each handshake.
 func newestCertificates(from *reload.Value[*tls.Config]) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

@@ -97,7 +97,7 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 				return err
 			}
 		}
-		// If an error occurs, the bytes before it are still sent, because next_offset in the error is the position
+		// If a read fails, the bytes before the failure are still sent, because next_offset in the error is the position
 		// after these bytes.
 		if len(data) > 0 || chunk.Info != nil || chunk.Summary != nil {
 			if err := sink(chunk); err != nil {

@@ -84,7 +84,7 @@ type copyKey struct {
 type modelCopy struct {
 	models    []encodedModel
 	read      time.Time // time when the models were read
-	notBefore time.Time // earliest time of the next read
+	notBefore time.Time // time before which the models are not read again
 }
 
 // serves reports whether the copy can be returned without a read: either it is younger than copyFresh, or it is too
@@ -162,8 +162,8 @@ func (c *modelCache) pause(k copyKey, pause time.Duration) {
 	}
 }
 
-// shortWait returns a context with the timeout [copyWait]. The timeout is shorter if the caller's deadline is near, so
-// that there is time to respond with a copy.
+// shortWait returns a context with a timeout of [copyWait]. If the caller's deadline is near, the timeout is shorter,
+// so that time remains to respond from the cache.
 func shortWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	wait := copyWait
 	if deadline, ok := ctx.Deadline(); ok {

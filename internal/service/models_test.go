@@ -258,7 +258,7 @@ func TestACallerDoesNotWaitLongForASilentCatalogWhereThereIsACopy(t *testing.T) 
 		if _, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error("without a copy:", err)
 		}
-		time.Sleep(time.Minute) // long enough for the refresh to fail; the service then pauses before the next refresh
+		time.Sleep(time.Minute) // long enough for the refresh to fail, after which the service pauses before it refreshes again
 		time.Sleep(10 * time.Second)
 		ctx, cancel = context.WithTimeout(s.as("k"), 2*time.Second)
 		defer cancel()

@@ -27,7 +27,7 @@ import (
 // Default time limits for sending to a caller that does not read, over gRPC and REST.
 const (
 	DefaultSendTimeout     = 30 * time.Second
-	DefaultDownloadTimeout = 2 * time.Minute // longer, because callers may pause a download on purpose
+	DefaultDownloadTimeout = 2 * time.Minute // longer than DefaultSendTimeout, because callers may pause a download on purpose
 )
 
 // Config contains the dependencies and limits of the services.
@@ -47,7 +47,7 @@ type Config struct {
 	// Auth is the configuration of authentication. New sets its Catalog.
 	Auth auth.Config
 
-	// MaxInputs is the maximum size of the inputs of a request as JSON, in bytes. Zero means [DefaultMaxInputs].
+	// MaxInputs is the maximum size in bytes of a request's inputs, encoded as JSON. Zero means [DefaultMaxInputs].
 	MaxInputs int
 	// MaxStreamAge is the approximate maximum duration of a watch. It makes callers reconnect, so that load spreads
 	// over the replicas. Zero means no limit.
@@ -99,7 +99,7 @@ func (s *Service) below(limit time.Duration) time.Duration {
 	return time.Duration(s.random.Float64() * float64(limit))
 }
 
-// New creates the services.
+// New returns a Service with the given configuration.
 func New(cfg Config) (*Service, error) {
 	if cfg.Catalog == nil || cfg.Hub == nil || cfg.Orders == nil || cfg.Feed == nil {
 		return nil, errors.New("service: Catalog, Hub, Orders and Feed are required")

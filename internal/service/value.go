@@ -123,13 +123,13 @@ func measure(text []byte) (values, depth int) {
 	return values, depth
 }
 
-// exact reports whether f, the double nearest to a JSON number, may replace that number:
+// exact reports whether f, the double nearest to a JSON number, may replace that number. A nonzero number must not
+// become zero. Apart from that:
 //
 //   - An integer may be replaced if its magnitude is at most 2^53.
-//   - A number below 2^53 with a fraction or an exponent may be replaced, even by a rounded double, unless a
-//     nonzero number would become zero.
-//   - A number from 2^53 on with a fraction or an exponent may be replaced only if f has exactly the same
-//     digits.
+//   - A number with a fraction or an exponent may be replaced if its magnitude is below 2^53, even if f is rounded.
+//   - A number with a fraction or an exponent and a magnitude of 2^53 or more may be replaced only if f has exactly
+//     the same digits.
 func exact(number string, f float64) bool {
 	switch isInteger := !strings.ContainsAny(number, ".eE"); {
 	case f == 0:

@@ -131,9 +131,9 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attri
 	return filter.GetOwner() != "" && filter.GetOwner() != whose.Owner || filter.GetModelId() != "" && model != "" && filter.GetModelId() != model
 }
 
-// everything prepares the request of a watch that names no generations. It adds the generations of the ledger's
-// unsettled orders. If the watch covers only orders, everything also limits the watch to the orders that the filter
-// selects.
+// everything completes the request of a watch that names no generations. If callers share an API key, or the watch
+// covers only orders, it adds the generations of the ledger's unsettled orders. If the watch covers only orders, it
+// also restricts the watch to the orders that the filter selects.
 func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter, request *watch.Request) (err error) {
 	if !w.needsLedger && !auth.Of(ctx).SharesAPIKey() {
 		return nil

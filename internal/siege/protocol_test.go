@@ -187,7 +187,7 @@ func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { 
 		for _, attack := range attacks[on.kind] {
 			name := fmt.Sprintf("%s on %s%s", attack.name, on.address, map[bool]string{true: " over TLS"}[on.encrypted])
 			t.Run(name, func(t *testing.T) {
-				s := newSiege(t, siegeConfig{encrypted: on.encrypted, before: accountsAtOnce, settings: proctest.Settings{"GOGC": "100"}}) // attackRise is chosen for this value of GOGC
+				s := newSiege(t, siegeConfig{encrypted: on.encrypted, before: accountsAtOnce, settings: proctest.Settings{"GOGC": "100"}}) // attackRise, the maximum growth of memory, is chosen for this value of GOGC
 				s.readsAccount()
 				e, started, done := s.enemy(on.address, on.kind), atomic.Int64{}, atomic.Int64{}
 				s.alongside(assault{workers: attackers, least: attackers, memory: attackRise, one: func(ctx context.Context, _ int) error {

@@ -163,8 +163,8 @@ func (s *siege) dialFrom(address string) *grpc.ClientConn {
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return from.DialContext(ctx, "tcp", addr) }))
 }
 
-// measure sends the neighbor's calls for the time length, at a constant rate and without waiting for responses. It returns
-// the 99th percentile of their durations. All calls must succeed.
+// measure sends the neighbor's calls at a constant rate, without waiting for responses. length is the duration of the
+// measurement. measure returns the 99th percentile of the calls' durations. All calls must succeed.
 func (s *siege) measure(length time.Duration) time.Duration {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(proctest.Bearing(s.t.Context(), s.neighbour), length+time.Minute)
@@ -213,9 +213,9 @@ type assault struct {
 	// its index as worker.
 	workers int
 	one     func(ctx context.Context, worker int) error
-	// hold starts an attack in the background that lasts until ctx is done. It returns the number of successes, such as
-	// opened streams. It is called once, before the neighbor's calls during the attack are measured. If hold is nil, only
-	// the goroutines attack.
+	// hold starts an attack in the background that lasts until ctx is done. It returns the number of successes, such as opened
+	// streams. It is called once, before the neighbor's calls during the attack are measured. If hold is nil, the attack
+	// consists only of the goroutines.
 	hold func(ctx context.Context) int64
 	// least is the minimum number of successes. With fewer, the test would prove nothing.
 	least int64

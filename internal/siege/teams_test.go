@@ -71,7 +71,7 @@ func (s *siege) order(ctx context.Context, conn *grpc.ClientConn, key, prompt st
 	return created.GetGeneration().GetGenerationId(), err
 }
 
-// readsOwn sets the neighbor's call to a read of the neighbor's own generation.
+// readsOwn sets s.call, the neighbor's call, to a read of the neighbor's own generation.
 func (s *siege) readsOwn() {
 	s.t.Helper()
 	id, err := s.order(proctest.Bearing(s.t.Context(), s.neighbour), s.near, "own", "rain")

@@ -56,8 +56,8 @@ func (c *caller) start(f func(c *caller)) {
 	})
 }
 
-// countHelper changes the number of running callers with the given name by the given amount, which may be negative. The
-// run's report lists the callers that never finish.
+// countHelper adds by, which may be negative, to the number of running callers with the given name. The run's report
+// uses these numbers to list callers that never finish.
 func (w *world) countHelper(name string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -330,7 +330,7 @@ func (c *caller) heartbeat(every time.Duration) time.Duration {
 	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
 }
 
-// ending is the way in which a stream ended.
+// ending classifies the end of a stream.
 type ending int
 
 const (

@@ -125,7 +125,7 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 			attempts[r.process+" "+r.key] = append(attempts[r.process+" "+r.key], r)
 		}
 	}
-	lost := map[string]bool{} // calls that got no response from Easel and may not have reached it, by actor, idempotency key and start time
+	lost := map[string]bool{} // calls that got no response from Easel and may not have reached it; a key consists of the actor, the idempotency key and the start time
 	call := func(actor, key string, at time.Duration) string { return fmt.Sprint(actor, " ", key, " ", at) }
 	for _, e := range o.Events {
 		if e.Kind == promises.Failed && e.Order != "" && e.Outcome == "" {

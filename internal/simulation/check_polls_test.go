@@ -16,8 +16,8 @@ func (o *outcome) sent() []request {
 	return list
 }
 
-// account identifies a process and an API key that it uses. tenant identifies the API key: depending on the check, it
-// is the name of the key's tenant or the key's SHA-256.
+// account identifies a process and one of the API keys that it uses. tenant is the name of the key's tenant or, in some
+// checks, the SHA-256 of the key.
 type account struct{ process, tenant string }
 
 func (o *outcome) polls() map[account][]request {
@@ -159,7 +159,7 @@ const (
 	maxAloneLists = 24
 )
 
-// settlingIsCheap checks that few requests are sent for unsettled orders when there are no watches.
+// settlingIsCheap checks that few requests are sent to settle orders while no watch is open.
 func settlingIsCheap(o *outcome, say promises.Say) {
 	type minute struct {
 		path string

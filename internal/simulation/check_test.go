@@ -103,8 +103,8 @@ func nothingIsLeft(o *outcome, say promises.Say) {
 	}
 }
 
-// runWasReal checks the run itself. It reports each deviation from the plan, planned faults that did not happen, and a
-// run in which no order was placed or no request was sent.
+// runWasReal checks the run itself. It reports deviations from the plan and planned faults that did not happen. It
+// also reports a run in which no order was placed or no request was sent.
 func runWasReal(o *outcome, say promises.Say) {
 	for _, text := range o.problems {
 		say(promises.Event{}, "%s", text)

@@ -93,7 +93,7 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 			continue
 		}
 		limit := slack + time.Duration(crowd(e.At)/pollRate)*time.Second
-		if first { // a watch of all generations delivers a new generation only after the catalog's list contains it
+		if first { // additional time, because a watch of all generations delivers a new generation only after the catalog's list contains it
 			limit += maxInterval
 		}
 		from := e.Observed
@@ -120,7 +120,7 @@ func (o *outcome) firstNamed() map[string]promises.Version {
 	return first
 }
 
-// seenInTime checks that a watcher receives the state succeeded soon after the generation has succeeded.
+// seenInTime checks that watchers are notified soon after their generation has succeeded.
 func seenInTime(o *outcome, say promises.Say) {
 	type view struct{ actor, gen string }
 	since := map[view]time.Duration{}
@@ -241,7 +241,7 @@ func drainIsAnnounced(o *outcome, say promises.Say) {
 			continue
 		}
 		for _, f := range o.faults {
-			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // a network fault may have ended the stream, or a frozen caller may have missed the announcement
+			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // another explanation: a network fault ended the stream, or a frozen caller missed the announcement
 			if f.id == "N4" && !other && f.from <= e.At && e.At <= f.to && strings.HasPrefix(e.Process, f.replica) && o.wasOpen(e, f.from) {
 				say(e, "the stream was closed without an announcement")
 			}

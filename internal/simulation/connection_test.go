@@ -15,7 +15,7 @@ type ledgerConn struct {
 	gateway *gateway
 
 	ctx   context.Context // context of the current transaction, or nil
-	begun int64           // number of entries in the journal of orders when the transaction began; -1 if no trap was set at that time
+	begun int64           // number of entries in the journal of orders when the transaction began; -1 if no trap for a step of an order was set at that time
 }
 
 func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }

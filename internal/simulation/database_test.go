@@ -18,7 +18,7 @@ type database struct {
 	world  *world
 	conn   driver.Conn
 	kept   map[string]driver.Stmt // cache of the prepared statements that have parameters, keyed by text
-	locked chan struct{}          // lock for conn and kept; it is held while the channel contains a value
+	locked chan struct{}          // locks conn and kept; they are locked while the channel contains a value
 	clock  string                 // SQL expression for the current time
 
 	mu      sync.Mutex
@@ -43,7 +43,7 @@ const (
 	ledgerMute              // queries get no responses
 	ledgerFull              // writes fail
 	commitLost              // the connection is lost during a commit, which may or may not succeed
-	commitSilent            // the host vanishes before the commit, and the database releases its locks after sessionTime
+	commitSilent            // the replica's host vanishes before the commit, so the database releases the locks only after sessionTime
 )
 
 // sessionTime is the time after which the database aborts the transaction of a silent session.
@@ -188,8 +188,8 @@ func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 		}
 }
 
-// troubles reports whether a fault of the given kind currently affects the process of g. random is a pseudorandom
-// number that differs from call to call.
+// troubles reports, as yes, whether a fault of the given kind currently affects the process that uses the gateway g.
+// random is a pseudorandom number that differs from call to call.
 func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

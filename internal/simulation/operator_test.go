@@ -60,7 +60,8 @@ func (w *world) orderPast(n int) {
 	})
 }
 
-// cutTransport is a transport that calls a handler. It returns an error if the handler aborts the connection.
+// cutTransport wraps a transport that calls a handler directly. It returns an error if the handler aborts the
+// connection by a panic.
 type cutTransport struct{ http.RoundTripper }
 
 func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error) {

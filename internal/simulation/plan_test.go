@@ -281,8 +281,8 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 		p.Tenants = 1
 	}
 	if dialect(p.Dialect).Times == sandbox.TimeAbsent {
-		// If the catalog reports no end times, a process starts the refund window when it first observes the failure. With a
-		// short maximum age of streams, each new watch would start this window again.
+		// If the catalog reports no end times, the refund window starts when a process first observes the failure. With a
+		// short maximum age of streams, it would start again in each new watch.
 		p.StreamAge = time.Hour
 	}
 	p.Length = k.length(r)
@@ -330,7 +330,7 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 	}
 }
 
-// share adds to the plan a ledger that all replicas share.
+// share extends the plan with a ledger that all replicas share.
 func (p *plan) share(r *rand.Rand) {
 	p.Ledger, p.Held, p.Window = true, true, 12*time.Hour
 	p.Replicas, p.Tenants = 2+r.IntN(2), 2+r.IntN(2)

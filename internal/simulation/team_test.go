@@ -30,7 +30,7 @@ import (
 // less than a daily budget is left afterwards.
 func monthlyBudget(daily int64) int64 { return daily * 9 / 8 }
 
-// thrifty is the team with a small budget.
+// thrifty is the name of the team with a small budget.
 const thrifty = "thrift"
 
 // openLedger opens the database that the replicas share in a world with a ledger. It also creates the callers file and

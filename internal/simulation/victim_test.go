@@ -22,7 +22,8 @@ func (c *caller) orderAndFollow(o order, v viewing) bool {
 	return c.follow(v)
 }
 
-// watchOne orders a generation that lasts longer than the fault, and watches it to its end.
+// watchOne starts a caller that orders a generation and watches it until it ends. The generation lasts longer than the
+// fault.
 func watchOne(s *runningFault) {
 	s.concurrently(s.next("one"), func(h *caller) {
 		h.at = s.Replica

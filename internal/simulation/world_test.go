@@ -51,7 +51,7 @@ type world struct {
 	sharedKey atomic.Pointer[string] // current shared API key; nil before the first rotation
 	rotated   atomic.Int64           // number of rotations
 
-	account     *tenant   // owner of the shared API key's account in a world with a ledger
+	account     *tenant   // tenant that owns the account of the shared API key; nil in a world without a ledger
 	database    *database // the ledger's database
 	callersFile string
 	operator    *tenant
@@ -285,8 +285,8 @@ func (w *world) door(r *replica, key string) (*endpoint, error) {
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithIdleTimeout(2*time.Minute),
-		// The flow-control windows have a fixed size. Otherwise, a window could grow to megabytes. The server could
-		// then send megabytes to a caller that reads nothing before a write would block.
+		// The flow-control windows have a fixed size, because they could otherwise grow to megabytes. The server could then
+		// send megabytes to a caller that reads nothing, before a write blocks.
 		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(1<<20),
 		grpc.WithDisableRetry(),
 	)

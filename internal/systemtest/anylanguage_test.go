@@ -61,8 +61,9 @@ func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorPr
 	return files
 }
 
-// TestAnyOtherLanguageReadsTheDescriptors builds a C++ client with the commands in docs/callers.md, and runs it against
-// a server. It also runs the JavaScript program in docs/callers.md.
+// TestAnyOtherLanguageReadsTheDescriptors checks the instructions in docs/callers.md for languages without a client
+// library. It builds a C++ client with the page's commands, and runs it against a server. It also runs the page's
+// JavaScript program.
 func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	t.Parallel()
 	dev := proctest.StartDev(t)

@@ -72,7 +72,7 @@ func port(t *testing.T, setting string) string {
 
 func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 	grpc, rest, admin := port(t, "EASEL_GRPC_ADDR"), port(t, "EASEL_HTTP_ADDR"), port(t, "EASEL_ADMIN_ADDR")
-	const metrics = "9465" // not read from the code, because EASEL_METRICS_ADDR has no default
+	const metrics = "9465" // the port is not read from the code, because EASEL_METRICS_ADDR has no default
 	files := deployed(t)
 	for path, parts := range map[string][]string{
 		"Dockerfile":              {"EXPOSE " + grpc + " " + rest + " " + admin + "\n"},

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// proxies maps the name of each proxy in deploy/ to a function that starts the proxy in front of a server. swaps
-// are changes to the proxy's configuration: the function replaces the first string of each pair with the second.
+// proxies maps the name of each proxy in deploy/ to a function that starts the proxy in front of a server. In the
+// proxy's configuration, the function replaces the first string of each pair in swaps with the second.
 var proxies = map[string]func(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
 
 // envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of a server. Envoy listens on a random loopback

@@ -285,7 +285,7 @@ func (r *registries) uploads() string {
 	return fmt.Sprintf("PyPI %d, npm %d, Central %d", len(r.wheels), len(r.npm), len(r.bundles))
 }
 
-// secrets returns all secrets, which must not occur in the script's output or files.
+// secrets returns every secret of a publishing job. None of them may occur in the script's output or files.
 func (r *registries) secrets() []string {
 	lines := strings.Split(strings.TrimSpace(r.signingKey), "\n")
 	return append(lines[2:len(lines)-2], githubToken, requestToken, portalPassword, portal(), passphrase, mintedByPyPI, mintedByNPM, "secret-signature")

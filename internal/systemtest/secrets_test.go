@@ -208,7 +208,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // no generation has this ID
 			calls.Go(func() {
 				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
-				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // excluded, because a feed does not end on its own, and callers with forwarded API keys have no feed
+				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // feeds are not checked, because they do not end on their own, and do not exist for forwarded API keys
 				if mode == "succeeded" && !isFeed && (messages == 0 || err != nil) {
 					t.Errorf("%s, %s: no response to search: %v", mode, one.name, err)
 				}

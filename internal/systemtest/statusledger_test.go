@@ -86,7 +86,7 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 // proves is a format string for a JavaScript expression that submits a token on the status page.
 const proves = `(() => { document.getElementById('token').value = '%s'; document.getElementById('prove').requestSubmit(); return true })()`
 
-// prove submits the operator's token on the status page.
+// prove authenticates as the operator by submitting the operator's token on the status page.
 func (f facility) prove(b *browser) {
 	f.Helper()
 	b.until("the form", `!document.getElementById('prove').hidden && document.querySelectorAll('main > section:not(#verdict):not(.closed)').length === 0`)

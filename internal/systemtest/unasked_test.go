@@ -54,7 +54,8 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // fault X3
 	}
 }
 
-// answerAndGoOn sends a response followed by more bytes, and waits until the server closes the connection.
+// answerAndGoOn sends a response and then more bytes than its Content-Length allows. It waits until the
+// server closes the connection.
 func answerAndGoOn(conn net.Conn) error {
 	defer conn.Close()
 	in := bufio.NewReader(conn)

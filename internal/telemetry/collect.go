@@ -28,7 +28,7 @@ type Readings struct {
 	Settings func() map[string][]error // errors from loading files and issuer keys, keyed by setting
 }
 
-// Measure registers the metrics that are read at each collection. The returned function unregisters them.
+// Measure registers the metrics whose values are read at each collection. It returns a function that unregisters them.
 func Measure(r Readings) (stop func(), err error) {
 	reads := map[Source]func(observe){}
 	if r.Hub != nil {

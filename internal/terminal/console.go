@@ -70,9 +70,9 @@ func (c *Console) Err() error {
 	return c.failed
 }
 
-// ShowLive replaces the live line with a dimmed line, which stays until the next output. An empty line only removes the
-// current one. ShowLive shortens the line to the terminal's width. It does nothing if the stream for remarks is not a
-// terminal.
+// ShowLive replaces the live line with line, which is dimmed and stays until the next output. If line is empty, ShowLive
+// only removes the current live line. It shortens the line to the terminal's width. It does nothing if the standard
+// error stream is not a terminal.
 func (c *Console) ShowLive(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,7 +29,7 @@ const (
 	returned                  // the caller has received the successful response to an order
 	committing                // a relay has received a facade's commit
 	committed                 // the relay has received PostgreSQL's response to the commit
-	posting                   // a team's receiver has received an event
+	posting                   // a team's webhook receiver has received an event
 )
 
 // passes contains the approximate number of times that an order passes through each stage.

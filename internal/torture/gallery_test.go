@@ -229,8 +229,8 @@ func (g *gallery) wanted(ids ...string) map[string]string {
 	return wanted
 }
 
-// downloadAll downloads the results of the generations in wanted, and compares their digests with those in wanted, which
-// are keyed by generation ID. It returns the number of results that were served from copies.
+// downloadAll downloads the results of the generations in wanted, and checks their digests. wanted maps generation IDs
+// to digests. downloadAll returns the number of results that were served from copies.
 func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	g.Helper()
 	var mu sync.Mutex

@@ -38,8 +38,8 @@ var (
 	limit              = flag.Duration("limit", 3*time.Minute, "Maximum duration of a test.")
 )
 
-// The teams share an API key. The last team's budget is too small for all its orders. Only the teams in receivers
-// have a receiver. Events of the other teams are written but not sent.
+// teams contains the teams of a run. They share an API key. The last team's budget is too small for all its orders.
+// receivers contains those teams that have a receiver. Events of the other teams are written but not sent.
 var (
 	teams     = []string{"studio", "shop", "press", "blog"}
 	receivers = []string{"studio", "shop"}

@@ -163,9 +163,9 @@ func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	return served
 }
 
-// nextSweep returns the time when the next sweep is due. The more often individual reads would poll the same generations, the
-// sooner the sweep is due. Generations without a current state are ignored. everything reports whether a watch of everything is
-// open. Such a watch makes sweeps more frequent, because only they find generations that this process did not order.
+// nextSweep returns the time when the next sweep is due. The sweep is due sooner if individual reads would poll the same
+// generations more often. Generations without a current state are ignored. everything reports whether a watch of everything is
+// open. Such a watch makes sweeps more frequent, because only sweeps find generations that this process did not order.
 func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range a.served(len(a.order), now) {

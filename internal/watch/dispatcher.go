@@ -28,7 +28,7 @@ type dispatcher struct {
 	queue      []*delivery   // ready deliveries
 	ended      []*delivery   // ended deliveries, to be released when the queue is empty
 	worker     *worker       // worker that currently runs the queue; nil if none does
-	checkAfter time.Duration // delay before the first inspection of the next worker; zero means handoff
+	checkAfter time.Duration // time after which the next worker's progress is first checked; zero means the constant handoff
 }
 
 // worker is a goroutine of a dispatcher. Another worker replaces it when a delivery blocks it.
@@ -149,8 +149,8 @@ type delivery struct {
 	panicValue any // value of a panic in deliver, with the stack trace; nil if there was no panic
 }
 
-// wait starts the delivery, and waits until the watch ends or the caller's context is done. After wait returns, deliver is no
-// longer running, unless it has stalled.
+// wait starts the delivery, and waits until the watch ends or the caller's context is done. When wait returns, no call of
+// deliver is running, unless it has stalled.
 func (d *delivery) wait() error {
 	d.ready()
 	select {

@@ -64,9 +64,9 @@ func (s situation) plan() (p plan) {
 	return p
 }
 
-// singleReads returns the due generations that must be read individually. It sets p.next to the time of the next sweep,
-// if there are sweeps. While a sweep is in flight, p.next is instead the time from which reads no longer wait for the
-// sweep, or zero if that time has passed.
+// singleReads returns the due generations that must be read individually. If there are sweeps, it sets p.next to the time
+// of the next sweep. While a sweep is in flight, it instead sets p.next to the time from which reads no longer wait for
+// that sweep, or to zero if that time has passed.
 func (s *situation) singleReads(p *plan) (reads []candidate) {
 	var first []candidate
 	for _, c := range s.ready {
@@ -87,7 +87,7 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		p.next = slow
 		return reads
 	case s.sweeping, p.next.After(s.now) && len(first) < sweepFrom && !s.firstList:
-		reads = append(reads, first...) // the sweep is slow, or there are too few first reads to start a sweep early
+		reads = append(reads, first...) // reads them individually, because the current sweep is slow or because they are too few to start a sweep early
 	case len(first) >= sweepFrom || s.firstList:
 		p.next = earliest(p.next, s.sweptAt.Add(s.least/2))
 	}

@@ -71,7 +71,7 @@ func TestAnEndThatIsSoonerThanAHeartbeatComesInTime(t *testing.T) {
 		for i := range 6 {
 			beats(ids[i], 40*time.Minute+time.Duration(i)*time.Minute)
 		}
-		pass(time.Minute) // the next watch starts later, so its heartbeat is due after all others
+		pass(time.Minute) // starts the next watch later, so that its heartbeat is due after all others
 		fails := beats(ids[6], time.Hour)
 		pass(time.Minute)
 		b.up.set(ids[6], failed)

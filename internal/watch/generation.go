@@ -67,7 +67,7 @@ type polling struct {
 	inFlight   bool          // whether a poll of the generation is in flight
 	failures   int           // number of consecutive failed polls of the generation
 	lastErr    string
-	random     schedule.Source // random source for the jitter of its polls
+	random     schedule.Source // random source for the jitter of the generation's polls
 }
 
 // notQueued is the queueIndex of a generation that is not in the queue.
@@ -156,7 +156,7 @@ func (e *generation) advance(g catalog.Generation, etag string) (changed, regres
 	}
 	if !e.mayBecome(g.State) {
 		e.state.ObserveTime = g.ObserveTime
-		changed, e.fresh = !e.fresh, true // the current state is now recent enough to be delivered; if it was not recent enough before, watchers are notified
+		changed, e.fresh = !e.fresh, true // the current state is now recent enough to be delivered; if it was not before, changed is true, so that watchers are notified
 		return changed, true
 	}
 	changed = etag != e.etag || !e.fresh
@@ -176,9 +176,9 @@ func (e *generation) confirm(at time.Time) {
 	e.invalidate()
 }
 
-// knownOtherwise reports whether a new watcher has an etag other than listed, the etag of the generation's record in the list.
-// This does not prove that the state has changed: the watcher's etag may come from a read, which returns more details than the
-// list. Only another read can show whether the state has changed.
+// knownOtherwise reports whether a new watcher already has an etag that differs from listed, the etag of the generation's record
+// in the list. This does not prove that the state has changed, because the watcher's etag may come from a read, which returns
+// more details than the list. Only another read can show whether the state has changed.
 func (e *generation) knownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]
@@ -310,8 +310,9 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 	return 0
 }
 
-// fewestWaits returns the minimum, over this generation's watchers, of the number of generations that a watcher waits for. The
-// smaller it is, the more useful a poll of the generation is. A watcher of everything waits for at least all listed generations.
+// fewestWaits considers, for each watcher of the generation, the number of generations that the watcher waits for. It returns the
+// smallest of these numbers. The smaller it is, the more useful a poll of the generation is. A watcher of everything waits for at
+// least all listed generations.
 func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {

@@ -285,8 +285,8 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	}
 }
 
-// with passes a generation and its tenant to f, while it holds the tenant's mutex. If the hub does not have the generation, f is
-// not called.
+// with calls f with a generation and its tenant. It holds the tenant's mutex during the call. If the hub does not have the
+// generation, with does not call f.
 func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generation)) {
 	t := h.find(cred, false)
 	if t == nil {

@@ -41,7 +41,7 @@ func (l *list) carry(records []catalog.Version) {
 	}
 }
 
-// serves reports whether a sweep can replace a read of a generation.
+// serves reports whether a sweep can replace an individual read of the generation.
 func (l *list) serves(e *generation, now time.Time) bool {
 	return l.usable(now) && e.listing.hint == nil && !now.Before(e.listing.readSinglyUntil)
 }
@@ -66,9 +66,8 @@ func (l *list) failed(err error, swept int, least time.Duration, jitter float64,
 	l.retryAt = now.Add(schedule.Jitter(schedule.Backoff(l.failures, least, listPause), jitter))
 }
 
-// readAnswered records that the catalog has responded to a read. If the last sweep failed, there are two possible reasons:
-// only list requests fail, or the catalog has recovered since then. The next sweep shows which is the case, so readAnswered
-// allows another sweep.
+// readAnswered records that the catalog has responded to a read. If the last sweep failed, readAnswered allows another sweep.
+// That sweep shows whether the catalog has recovered or only list requests fail.
 func (l *list) readAnswered(now time.Time) {
 	if l.failing {
 		l.failing = false

@@ -19,7 +19,8 @@ func TestManyGenerationsAreServedByOneListCallATick(t *testing.T) {
 		}
 		before := b.up.calls()
 		pass(time.Minute)
-		// The first list polls are 1 s apart. The interval grows to 6 s, so there are at most 60 requests in this minute.
+		// List polls are at least 1 s apart, and their interval grows to 6 s. This minute therefore has at most 60
+		// requests.
 		if n := b.up.calls() - before; n > 60 {
 			b.t.Errorf("%d requests in a minute for 1000 generations", n)
 		}

@@ -129,7 +129,7 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	return s, refill
 }
 
-// describeList adds the state of the list to the input for the planner.
+// describeList copies the state of the list to s, the input for the planner.
 func (p *poller) describeList(s *situation) {
 	t, l := p.tenant, &p.tenant.list
 	everything := len(t.everything) > 0

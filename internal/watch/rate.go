@@ -27,8 +27,8 @@ func (h *Hub) DivideRate(ctx context.Context) {
 	}
 }
 
-// attend renews this replica's row in the ledger if polls is true, and otherwise removes the row. It then stores the number
-// of replicas that have rows.
+// attend renews this replica's row in the ledger if polls is true. Otherwise, it removes the row. It then stores the number
+// of replicas that have rows, or 1 if none has.
 func (h *Hub) attend(ctx context.Context, replica string, polls bool) {
 	ctx, cancel := context.WithTimeout(ctx, attendTimeout)
 	defer cancel()

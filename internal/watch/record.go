@@ -31,7 +31,7 @@ func (noRecorder) Record(_ context.Context, _ catalog.Credential, seen []Sightin
 
 const (
 	recordTimeout  = time.Second      // maximum time for which subscribers wait until a state is recorded in the ledger
-	retryTimeout   = 10 * time.Second // timeout of a retry, for which no subscriber waits
+	retryTimeout   = 10 * time.Second // timeout of a retry; longer than recordTimeout, because no subscriber waits for a retry
 	recordRetry    = time.Second      // initial delay before recording is retried; doubles after each failure
 	maxRecordRetry = 30 * time.Second // maximum delay before recording is retried
 )
@@ -101,7 +101,7 @@ func (t *tenant) recordLater(failed bool, now time.Time) {
 	default:
 		t.recordFailures++
 		t.recordAt = now.Add(schedule.Backoff(t.recordFailures, recordRetry, maxRecordRetry))
-		t.queue.blocked = false // a retry sends no request to the catalog, so it may be earlier than the next request
+		t.queue.blocked = false // a retry sends no request to the catalog, so it need not wait until the next request is allowed
 		t.queue.wakeBy(t.recordAt)
 	}
 }

@@ -178,7 +178,7 @@ type Stats struct {
 	Stalest    time.Duration                        `json:"stalest"`  // maximum, over all active generations, of the time since the last response
 
 	Reads       int64 `json:"reads"`     // number of individual reads of generations
-	Sweeps      int64 `json:"sweeps"`    // number of list requests
+	Sweeps      int64 `json:"sweeps"`    // number of list requests, each of which polls many generations
 	Regressions int64 `json:"regressed"` // number of records that were ignored because their states can't follow the current states
 	Conflated   int64 `json:"conflated"` // number of changes that were replaced by newer ones before they were delivered
 }

@@ -15,8 +15,8 @@ const (
 	defaultStall     = 30 * time.Second
 )
 
-// watcher contains the subscriptions of one watch. There may be a hundred thousand watchers, so a watcher stores only the
-// fields of its request that it still needs. The mutex of its agenda guards it.
+// watcher contains the subscriptions of one watch. There may be a hundred thousand watchers, so a watcher stores only those
+// fields of its request that it still needs. The mutex of the field agenda guards the watcher.
 type watcher struct {
 	stream
 	agenda *agenda
@@ -249,7 +249,7 @@ func (w *watcher) mark(at int32) {
 type step struct {
 	event *Event
 	found TraceRef  // trace of the poll or the call that found the change
-	next  time.Time // time of the next step, if there is no event now and nothing changes earlier
+	next  time.Time // time of the next step, unless something changes earlier; set only if there is no event now
 	done  bool
 	err   error
 }
@@ -307,7 +307,7 @@ func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	switch {
 	case !e.fresh:
 		return nil
-	case w.modelID != "" && e.state.ModelID != "" && e.state.ModelID != w.modelID: // a generation's model never changes, so this one will never match
+	case w.modelID != "" && e.state.ModelID != "" && e.state.ModelID != w.modelID: // a generation's model never changes, so this generation will never match the watch
 		w.remove(at, now)
 		return nil
 	}

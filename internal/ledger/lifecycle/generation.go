@@ -152,11 +152,11 @@ func (g Observed) Money() Money {
 	return m
 }
 
-// Money contains an order's amounts of money. The budgets for the order's day and month count ReservedCents and the result of
+// Money contains an order's amounts of money. The budgets for the order's day and month count ReservedCents plus
 // [Money.SpentCents].
 type Money struct {
-	// ReservedCents is the price minus the charge. It becomes zero when the generation is settled or refunded, or when the
-	// charge is complete.
+	// ReservedCents is the price minus the charge until the generation is settled or refunded, or the charge is complete. After
+	// that, it is zero.
 	ReservedCents int64
 	// CostCents is the highest charge that was read, or nil if none was read. A refund does not change it.
 	CostCents *int64

@@ -47,7 +47,7 @@ type Outcome int
 const (
 	// Named means that the catalog returned the order's generation.
 	Named Outcome = iota
-	// TurnedAway means that the catalog rejected the order, and that no attempt during the lease can have been accepted.
+	// TurnedAway means that the catalog rejected the order, and that it can't have accepted any attempt made during the lease.
 	TurnedAway
 	// KeyRefused means that the catalog rejected the order after it had checked the idempotency key. This proves that the
 	// catalog has no order with the key.
@@ -162,9 +162,9 @@ func (o Order) resend() Step {
 // lease in the same transaction.
 func (o Order) May(lease int) bool { return o.sendable() && o.Leased && o.Leases == lease }
 
-// Left returns the step for a caller that disconnects before an outcome is recorded. The answer is [Unknown], even if the
-// process that sends the order has already received the outcome. If that process dies before it records the outcome, another
-// process resends the order.
+// Left returns the step for a caller that disconnects before an outcome is recorded. The step's answer is [Unknown], even if
+// the process that sends the order has already received the outcome. If that process dies before it records the outcome,
+// another process resends the order.
 func (o Order) Left() Step { return o.stay(Nothing, Unknown) }
 
 // Concluded returns the step for the outcome of all attempts during a lease. The lease may already have ended. If the outcome

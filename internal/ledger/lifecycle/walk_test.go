@@ -82,7 +82,7 @@ type backup struct {
 
 const id = "g"
 
-// sight is the result of an operator's check of the account.
+// sight is the progress of an operator who checks the account to resolve an order.
 type sight uint8
 
 const (
@@ -112,8 +112,8 @@ func (w *world) isLive() bool {
 	return false
 }
 
-// exists reports whether the catalog has a generation under a team's upstream key. If the restored backup lacks the order
-// of a generation, that generation counts for both teams.
+// exists reports whether the catalog has a generation under a team's upstream key. A generation whose order is missing from
+// the restored backup counts for both teams.
 func (w *world) exists(of team) bool {
 	for row := range w.written {
 		if w.teams[row] == of && w.charges[row] > 0 {

@@ -16,7 +16,7 @@ func main() {
 	if len(os.Args) != 3 {
 		log.Fatal("usage: prosecheck ROOT COMMIT")
 	}
-	// The diff contains complete files, because the lines before a changed line show whether that line is in a code block.
+	// The diff contains complete files, because only the lines before a changed line show whether it is in a code block.
 	diff := exec.Command("git", "-C", os.Args[1], "diff", "--unified=1000000", "--no-color", "--no-ext-diff", "--diff-filter=d", os.Args[2], "--")
 	diff.Stderr = os.Stderr
 	out, err := diff.Output()

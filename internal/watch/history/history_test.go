@@ -10,8 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// took returns a random duration for a generation. median is the median of these durations, in
-// seconds.
+// took returns a random duration for a generation. The durations have a log-normal distribution
+// with the given median, in seconds.
 func took(r *rand.Rand, median float64) time.Duration {
 	return time.Duration(median * math.Exp(0.3*r.NormFloat64()) * float64(time.Second))
 }

@@ -32,10 +32,10 @@ const (
 	ageStep  = 1.05
 	ageCells = 200
 
-	// Without history, the prior hazard is used. It assumes that a generation much older than priorAge is as likely to end
-	// before twice its current age as after it. It yields polls every 2 s at first, every 4 s after a minute, and every 10 s
-	// after six minutes. With history, the prior counts as half a generation. At a given age, its weight rises with the share
-	// of generations that ended earlier. So a generation that runs longer than all earlier ones is polled as if there were no
+	// Without history, the prior hazard is used. It assumes that a generation much older than priorAge is as likely to end before
+	// twice its current age as after it. The resulting interval between polls is 2 s at first, 4 s after a minute, and 10 s after
+	// six minutes. With history, the prior counts as half a generation. Its weight at a given age rises with the share of
+	// generations that ended earlier. A generation that runs longer than all earlier ones is therefore polled as if there were no
 	// history.
 	priorAge    = 15.0 // seconds
 	priorWeight = 0.5
@@ -169,8 +169,8 @@ func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	return ended
 }
 
-// addKernel spreads the given area over the cells of ended, in the shape of a triangle that is centered at a position on the
-// logarithmic axis. half is half the length of the triangle's base.
+// addKernel spreads the given area over the cells of ended, in the shape of a triangle that is centered at position. position
+// and half, which is half the length of the triangle's base, are measured on the logarithmic axis.
 func addKernel(ended *[ageCells + 1]float64, position, half, area float64) {
 	step := math.Log(ageStep)
 	done := 0.0
@@ -195,9 +195,9 @@ func triangle(z float64) float64 {
 	return 1 - (1-z)*(1-z)/2
 }
 
-// spreadOf returns the kernel width for the given positions, but at least leastWidth. It applies Silverman's rule (B. W.
-// Silverman, "Density Estimation for Statistics and Data Analysis", 1986) with the factor bandwidth. It uses the smaller of two
-// measures of spread: the standard deviation and the scaled interquartile range.
+// spreadOf returns the kernel width for the given positions, which is at least leastWidth. It applies Silverman's rule (B. W.
+// Silverman, "Density Estimation for Statistics and Data Analysis", 1986) with the factor bandwidth. As the measure of spread,
+// it uses the standard deviation or the scaled interquartile range, whichever is smaller.
 func spreadOf(positions []float64) float64 {
 	sorted := slices.Sorted(slices.Values(positions))
 	n := len(sorted)

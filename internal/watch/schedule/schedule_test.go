@@ -13,7 +13,7 @@ var usual = Bounds{time.Second, 10 * time.Second}
 // durations is a distribution from which the durations of generations are drawn.
 type durations struct {
 	name  string
-	paper float64 // minimum number of requests per generation at a mean delay of 1 s, for a schedule that knows the distribution
+	paper float64 // theoretical minimum number of requests per generation at a mean delay of 1 s, if the schedule knows the distribution
 	draw  func(r *rand.Rand) float64
 }
 
@@ -35,8 +35,8 @@ var distributions = []durations{
 	}},
 }
 
-// cost contains a schedule's mean number of requests, and the mean and the 99th percentile of its delay in
-// seconds.
+// cost contains a schedule's mean number of requests per generation, and the mean and the 99th percentile of its delay
+// in seconds.
 type cost struct{ requests, mean, p99 float64 }
 
 // measure simulates the given number of random generations with each gap function, and returns the cost over all of
