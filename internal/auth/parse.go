@@ -38,7 +38,7 @@ type total struct {
 // labelName matches a valid label name. The contract has the same rule.
 var labelName = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,62}$`)
 
-// caller is the entry for one caller in the file.
+// caller is the entry for one caller in the callers file.
 type caller struct {
 	Name, Team, Issuer             string
 	Budget                         Budget

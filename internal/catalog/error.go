@@ -60,7 +60,7 @@ type Error struct {
 	NextOffset int64         // for KindInterrupted: file offset of the first missing byte
 	PriceCents int64         // for KindPriceAboveLimit: the price of the order
 	MaxCents   int64         // for KindPriceAboveLimit: the caller's limit
-	Err        error         // cause, such as a network or JSON error
+	Err        error         // underlying error, such as a network or JSON error
 }
 
 // Error returns the operation and the reason, for logs.

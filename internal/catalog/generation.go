@@ -162,8 +162,8 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 	return best, ok
 }
 
-// partOf reports whether c may describe only a part of the generation that whole describes: whole has a known status, and the
-// wrapper of c is in looseMembers.
+// partOf reports whether c may describe only a part of the generation that whole describes. This is the case if whole has a
+// known status and the wrapper of c is in looseMembers.
 func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }

@@ -187,8 +187,8 @@ var plainTypes = [...]string{
 	FieldBoolean: "boolean", FieldObject: "object", FieldArray: "array",
 }
 
-// takeFieldType reads the type of an input field from its description. A word that is more specific than the type, such as
-// "textarea", also remains in Extra.
+// takeFieldType reads the type of an input field from its description. If the description contains a more specific word than
+// the type, such as "textarea", this word also remains in Extra.
 func takeFieldType(r *Record) FieldType {
 	kind, by, ok := find(r, fieldTypeNames, fieldType)
 	if !ok {

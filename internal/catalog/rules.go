@@ -183,8 +183,8 @@ var contentCodes = map[string]Kind{
 	"contentnotready": KindContentNotReady, "notready": KindContentNotReady, "generationnotready": KindContentNotReady,
 }
 
-// secretNames contains the names of members that are never stored. The exception is an object whose name is in keyNames, because
-// it describes an API key: it is stored, but without the members whose names are in keySecretNames.
+// secretNames contains the names of members that are never stored. An object whose name is in keyNames is an exception, because
+// it describes an API key. It is stored without the members whose names are in keySecretNames.
 var (
 	secretNames = set(append(names("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
 		"secret", "clientSecret", "authorization", "password", "credential", "credentials"), contentURLNames...))

@@ -34,7 +34,7 @@ func (c *getCmd) Run(ctx context.Context, s *session) error {
 }
 
 // printGeneration prints a generation in the format that the flags select. With --quiet, it prints only
-// the value of brief.
+// the string brief.
 func (s *session) printGeneration(g *easelv1.Generation, brief string) {
 	_ = s.answer(g, brief, func() { // session.Err returns this error later
 		s.Fields(generationFields(g, s.OutStyle))

@@ -134,7 +134,7 @@ func (p *Program) parser(env *environment, helped *bool) (*kong.Kong, error) {
 		kong.Name("easel"), kong.Writers(p.Stdout, p.Stderr),
 		kong.Vars{"addr": easel.DefaultAddress},
 		kong.Bind(p),
-		kong.Exit(func(int) { *helped = true }), // the parser calls this only after --help
+		kong.Exit(func(int) { *helped = true }), // the parser calls the Exit function only after it has printed the help
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(printHelp), kong.ValueFormatter(env.describe),
 		kong.Resolvers(env), kong.PostBuild(env.collect),
 	}, p.Grammar.Options...)...)

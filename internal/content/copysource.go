@@ -52,7 +52,7 @@ func (r *Results) openDownload(ctx context.Context, row ledger.Content) (*downlo
 // has no file.
 func fileOf(record string) *catalog.File {
 	known := struct{ File *catalog.File }{}
-	_ = json.Unmarshal([]byte(record), &known) // fails only for an erased record, which is empty
+	_ = json.Unmarshal([]byte(record), &known) // decoding fails only for an erased record, which is empty
 	return known.File
 }
 

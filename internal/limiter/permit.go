@@ -66,8 +66,8 @@ func (p *Permit) Release(r Result) {
 
 // adapt changes the limit on requests in flight by additive increase and multiplicative decrease. A success increases the
 // limit if other requests are waiting. The increase is slow, because each 429 costs the time of a pause and of the probe that
-// follows it. A 429 sets the limit to a fraction of the current number of requests in flight. A 429 has no effect if its
-// request started before the latest pause, or was the probe after that pause.
+// follows it. A 429 sets the limit to a fraction of the current number of requests in flight. A 429 does not change the limit
+// if its request started before the latest pause, or was the probe after that pause.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && len(l.queue.waiting) > 0:

@@ -23,7 +23,7 @@ type Waiting struct {
 	Owner string    `json:"owner"`
 	Class Class     `json:"class"`
 	Count int       `json:"count"`
-	Since time.Time `json:"oldest"` // arrival time of the oldest of these requests
+	Since time.Time `json:"oldest"` // arrival time of the oldest of the Count requests
 }
 
 // State returns a snapshot of the limiter.

@@ -76,8 +76,8 @@ func (p progress) after(posted catalog.Posted, err error) progress {
 	return sent
 }
 
-// submission returns a new submission of an order, with one caller that waits until ctx is done. leased is the start time of
-// the query that acquired the order's lease.
+// submission returns a new submission of an order. Its only caller so far waits until ctx is done. leased is the start time
+// of the query that acquired the order's lease.
 func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, leased time.Time) *submission {
 	s := &submission{
 		orders: o, cred: cred, order: order, placed: leased.Add(-order.Age), leaveBy: leased.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,

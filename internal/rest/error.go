@@ -51,7 +51,8 @@ func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w 
 	refuse(w, r, err)
 }
 
-// refuse writes the response for an error of a gRPC call, or of the gateway if it could not convert the request to a call.
+// refuse writes the response for an error from a gRPC call, or from the gateway if it could not convert the request to a
+// call.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var bad *runtime.HTTPStatusError // the gateway's error for an invalid percent escape in the path
 	st, ok := status.FromError(err)

@@ -102,7 +102,7 @@ func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // fault L5
 			DialContext:       servertest.PipeDialer(s.HTTPPipe),
 			TLSClientConfig:   files.clientConfig(t, nil),
 			ForceAttemptHTTP2: true,
-			HTTP2:             &http.HTTP2Config{StrictMaxConcurrentRequests: true}, // one connection for all requests, as in browsers
+			HTTP2:             &http.HTTP2Config{StrictMaxConcurrentRequests: true}, // uses one connection for all requests, as browsers do
 		}
 		defer transport.CloseIdleConnections()
 		ctx, cancel := context.WithCancel(t.Context())

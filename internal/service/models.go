@@ -87,8 +87,8 @@ type modelCopy struct {
 	notBefore time.Time // time before which the models are not read again
 }
 
-// serves reports whether the copy can be returned without a read: either it is younger than copyFresh, or it is too
-// early for the next read.
+// serves reports whether the copy can be returned without a request to the catalog. Either the copy is younger than
+// copyFresh, or it is too early for the next request.
 func (c modelCopy) serves() bool {
 	now := time.Now()
 	return now.Sub(c.read) < copyFresh || now.Before(c.notBefore)

@@ -79,7 +79,7 @@ func (e *encodings) of(u *watch.Update, whose ledger.Attribution) []byte {
 	}
 	update, _ := proto.Marshal(&easelv1.WatchGenerationResponse{
 		Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u, whose)},
-	}) // fails only for invalid UTF-8, which clean removes
+	}) // encoding fails only for invalid UTF-8, which clean removes
 	e.all = append(e.all, encoding{whose, update})
 	return update
 }

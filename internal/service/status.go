@@ -28,7 +28,7 @@ import (
 const (
 	retryDelay    = time.Second
 	detailsLimit  = 3 << 10 // maximum size of a BadRequest in bytes, so that trailers stay below 4 KiB
-	violationText = 512     // maximum size of one description in bytes
+	violationText = 512     // maximum size in bytes of one violation's description
 )
 
 // rule defines the status for one kind of catalog error.

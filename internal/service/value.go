@@ -37,7 +37,8 @@ func (r *room) omit(path string) {
 	}
 }
 
-// values converts the JSON values of a field. If they do not fit, it omits the field and returns nil.
+// values converts the JSON values of a field. If the record has no space for them, values omits the field and returns
+// nil.
 func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.Value) {
 	size := 0
 	for _, text := range texts {
@@ -67,7 +68,8 @@ func (r *room) value(path string, text catalog.Value) *structpb.Value {
 	return nil
 }
 
-// object converts the JSON object of a field. If there is no object, or if it does not fit, object returns nil.
+// object converts the JSON object of a field. If there is no object, or if the record has no space for it, object
+// returns nil.
 func (r *room) object(path string, text catalog.Value) *structpb.Struct {
 	return r.value(path, text).GetStructValue()
 }

@@ -39,8 +39,8 @@ type enemy struct {
 	headers []hpack.HeaderField
 }
 
-// accountsAtOnce returns a catalog that immediately returns the same account for all API keys. A test then measures only
-// the cost in Easel.
+// accountsAtOnce returns a catalog that immediately returns the same account for all API keys, so that a test measures
+// only the cost in Easel.
 func accountsAtOnce(http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"balanceCents":5}`) })
 }

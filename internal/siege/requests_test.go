@@ -27,8 +27,8 @@ func field(number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
 }
 
-// quotesAtOnce wraps a catalog so that it immediately returns the same quote for all inputs. A test then measures only the
-// work in Easel.
+// quotesAtOnce wraps a catalog so that it immediately returns the same quote for all inputs. This allows a test to measure
+// only the work in Easel.
 func quotesAtOnce(catalog http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/quote") {

@@ -109,7 +109,7 @@ func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // fault D8
 	long := []byte(`"prompt":"` + strings.Repeat("p", 900_000) + `"`)
 	s := newSiege(t, siegeConfig{ledger: newLedger(t), before: func(catalog http.Handler) http.Handler {
 		return changed(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations") }, func(body []byte) []byte {
-			return bytes.ReplaceAll(body, []byte(`"prompt":"long"`), long) // inserted here, because the sandbox does not allow such long prompts
+			return bytes.ReplaceAll(body, []byte(`"prompt":"long"`), long) // the long prompt is inserted here, because the sandbox does not allow prompts of this length
 		})
 	}})
 	conn := s.dialFrom("127.0.0.1")

@@ -170,8 +170,8 @@ func (b bug) overlay(root, dir string) (string, error) {
 	return file, os.WriteFile(file, data, 0o600)
 }
 
-// try compiles the bug and runs its jobs until one of them breaks one of the promises in b.breaks. caught describes
-// this job and the broken promise.
+// try compiles the program with the bug, and runs the bug's jobs until a job breaks one of the promises in b.breaks.
+// caught describes the job and the broken promise.
 func (b bug) try(ctx context.Context, root, dir string) (caught string, err error) {
 	overlay, err := b.overlay(root, dir)
 	if err != nil {

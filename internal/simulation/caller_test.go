@@ -122,7 +122,7 @@ func (d *endpoint) signed(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+d.key)
 }
 
-// failed adds e to the history, with the code and reason of err, and returns this code and reason.
+// failed adds the event e to the history, with the code and the reason of err. It returns the code and the reason.
 func (c *caller) failed(e promises.Event, err error) (codes.Code, string) {
 	st := status.Convert(err)
 	reason := infoOf(err).GetReason()

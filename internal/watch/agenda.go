@@ -228,8 +228,8 @@ func (a *agenda) historyOf(e *generation) history.Key {
 	return history.Key{Tenant: a.cred.Tenant, Model: e.state.ModelID}
 }
 
-// nextPoll returns the time of the next poll of a generation. If sweeps poll the generation, this is the time of the next
-// sweep or of the next individual read, whichever is earlier. Otherwise, it is the time of the next individual read.
+// nextPoll returns the time of the next poll of a generation. If sweeps (list requests) poll the generation, this is the time of
+// the next sweep or of the next individual read, whichever is earlier. Otherwise, it is the time of the next individual read.
 func (a *agenda) nextPoll(e *generation) time.Time {
 	if e.listing.hint != nil || a.list.sweepAt.Before(e.listing.readSinglyUntil) {
 		return e.polling.due

@@ -35,7 +35,7 @@ type dispatcher struct {
 type worker struct {
 	serving  *delivery    // current delivery; guarded by the dispatcher's mutex
 	progress atomic.Int64 // number of sent events and completed turns; constant while a delivery blocks the worker
-	seen     int64        // progress at the last inspection
+	seen     int64        // progress when the worker was last checked
 	timer    *time.Timer  // fires at the next inspection
 }
 

@@ -41,7 +41,7 @@ func (l *list) carry(records []catalog.Version) {
 	}
 }
 
-// serves reports whether a sweep can replace an individual read of the generation.
+// serves reports whether a sweep (a list request) can replace an individual read of the generation.
 func (l *list) serves(e *generation, now time.Time) bool {
 	return l.usable(now) && e.listing.hint == nil && !now.Before(e.listing.readSinglyUntil)
 }

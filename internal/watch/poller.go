@@ -305,7 +305,7 @@ func (p *poller) answered(j *job, read catalog.Version, err error, result *pollR
 	}
 }
 
-// swept applies the result of a sweep.
+// swept applies the result of a sweep, which is a list request.
 func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
