@@ -58,7 +58,7 @@ type contentBody struct {
 
 // contentStream is the body of one response.
 type contentStream struct {
-	ctx    context.Context // context that cancel cancels
+	ctx    context.Context // context of the response; the field cancel cancels it
 	body   io.ReadCloser
 	cancel context.CancelCauseFunc
 	idle   *time.Timer // cancels the response if a read takes longer than idleTimeout
