@@ -20,9 +20,9 @@ func TestALedgerIsBackedUpCopiedAndMigratedByCommands(t *testing.T) {
 		args []string
 	}{
 		{exitOK, backup + " has 2 orders and 2 budgets, 0 differences", []string{"backup", backup}},
-		{exitUsage, "exists: use a new file", []string{"backup", backup}},
+		{exitUsage, "exists; use a new file", []string{"backup", backup}},
 		{exitOK, "rows are copied: 2 orders and 2 budgets, 0 differences", []string{"copy", url, moved}},
-		{exitUsage, "FROM: ledger is sealed because it was copied before", []string{"copy", url, moved}},
+		{exitUsage, "FROM: ledger is sealed because it was already copied", []string{"copy", url, moved}},
 		{exitOK, "the ledger is unsealed, and marked as restored: 2 orders are held", []string{"unseal"}},
 		{exitUsage, "is not sealed", []string{"unseal"}},
 		{exitUsage, "TO: not a new ledger", []string{"copy", url, moved}},

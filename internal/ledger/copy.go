@@ -96,7 +96,7 @@ func (t *transaction) keepOut() error {
 	}
 	sealed, err := timeFact(t.ctx, t, sealedFact)
 	if err == nil && !sealed.IsZero() {
-		err = errors.New("ledger is sealed because it was copied before: use the copy, or run easel ledger unseal if the copy is not used")
+		err = errors.New("ledger is sealed because it was already copied; use the copy, or run easel ledger unseal if the copy is not used")
 	}
 	return err
 }

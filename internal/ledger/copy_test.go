@@ -166,7 +166,7 @@ func TestABackupIsWrittenBesideTheServer(t *testing.T) {
 		t.Errorf("the backup has %+v", o)
 	}
 	for _, refused := range []struct{ url, file, says string }{
-		{url, file, "exists: use a new file"},
+		{url, file, "exists; use a new file"},
 		{"postgres://db.example/easel", "new.db", "pg_dump"},
 		{ledger.InMemory, "new.db", "only visible to its own process"},
 		{url, filepath.Join(dir, "no", "such.db"), "create backup directory"},

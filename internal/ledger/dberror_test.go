@@ -135,8 +135,8 @@ func TestAnIncompatibleSchemaIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		shut(t, open(t, url))
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'schema'")
-		shut(t, open(t, url)) // a ledger that a later Easel has changed can be opened if its schema is still compatible
+		shut(t, open(t, url)) // a ledger that a later version of Easel has changed can be opened if its schema is still compatible
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'needed_schema'")
-		wantRefusal(t, url, "changed by a later Easel")
+		wantRefusal(t, url, "changed by a later version of Easel")
 	})
 }

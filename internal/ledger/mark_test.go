@@ -118,7 +118,7 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 		mustCopy(t, from, to)
 		wantHeld(t, open(t, to), to, id)
 		config := ledger.Config{URL: from, Catalog: theCatalog, ResendWindow: window}
-		if _, err := ledger.Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "sealed: use the copy, or run easel ledger unseal") {
+		if _, err := ledger.Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "sealed; use the copy, or run easel ledger unseal") {
 			t.Errorf("opening the old ledger returns %v", err)
 		}
 		if held, err := ledger.Unseal(t.Context(), from, ada); held != 1 || err != nil {

@@ -14,7 +14,7 @@ import (
 func durable(url string) (location, error) {
 	at, err := parse(url)
 	if err == nil && !IsDurable(url) {
-		err = errors.New("EASEL_LEDGER_URL: a ledger in memory is only visible to its own process: use sqlite:FILE or postgres://…")
+		err = errors.New("EASEL_LEDGER_URL: a ledger in memory is only visible to its own process; use sqlite:FILE or postgres://…")
 	}
 	return at, err
 }
@@ -115,7 +115,7 @@ func (l *Ledger) idle(ctx context.Context) error {
 		case err != nil || others == 0:
 			return unusable(err)
 		case time.Now().After(end):
-			return fmt.Errorf("EASEL_LEDGER_URL: the ledger is in use by %d other connections (user %s): stop the servers that use it", others, who)
+			return fmt.Errorf("EASEL_LEDGER_URL: the ledger is in use by %d other connections (user %s); stop the servers that use it", others, who)
 		}
 		select {
 		case <-time.After(idleAgain):
@@ -169,7 +169,7 @@ func Backup(ctx context.Context, url, file string, differs func(Difference)) (lo
 		return looked, errors.New("EASEL_LEDGER_URL: backup supports only SQLite; use pg_dump --format=custom --file=FILE DATABASE, and pg_restore")
 	}
 	if _, err := os.Lstat(file); err == nil {
-		return looked, fmt.Errorf("%s already exists: use a new file", file)
+		return looked, fmt.Errorf("%s already exists; use a new file", file)
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(file), ".easel-backup-") // readable only by this user
 	if err != nil {

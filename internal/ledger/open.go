@@ -152,7 +152,7 @@ func withSetting(ctx context.Context, err error) error {
 func (l *Ledger) belong(ctx context.Context, catalog string) error {
 	tied, err := l.tie(ctx, "catalog", catalog)
 	if err == nil && tied != catalog {
-		return fmt.Errorf("EASEL_LEDGER_URL: this ledger belongs to the catalog at %s, but EASEL_UPSTREAM_URL is %s: use a separate ledger for each catalog", tied, catalog)
+		return fmt.Errorf("EASEL_LEDGER_URL: this ledger belongs to the catalog at %s, but EASEL_UPSTREAM_URL is %s; use a separate ledger for each catalog", tied, catalog)
 	}
 	return err
 }

@@ -16,7 +16,7 @@ func (l *Ledger) recognize(ctx context.Context) error {
 		}
 		sealed, err := timeFact(ctx, tx, sealedFact)
 		if err == nil && !sealed.IsZero() {
-			err = fmt.Errorf("EASEL_LEDGER_URL: this ledger was copied on %s and is sealed: use the copy, or run easel ledger unseal if the copy is not used", sealed.Format(time.DateOnly))
+			err = fmt.Errorf("EASEL_LEDGER_URL: this ledger was copied on %s and is sealed; use the copy, or run easel ledger unseal if the copy is not used", sealed.Format(time.DateOnly))
 		}
 		if err == nil {
 			l.copied, err = timeFact(ctx, tx, copiedFact)

@@ -87,7 +87,7 @@ func schemaVersion(ctx context.Context, d dialect, db querier) (version int64, e
 func compatible(ctx context.Context, db querier, known int64) error {
 	needed, err := numberFact(ctx, db, neededFact)
 	if err == nil && needed > known {
-		return fmt.Errorf("EASEL_LEDGER_URL: this ledger was changed by a later Easel (it needs schema %d, and this Easel supports %d): use the later Easel", needed, known)
+		return fmt.Errorf("EASEL_LEDGER_URL: this ledger was changed by a later version of Easel (it needs schema %d, but this version supports %d); use the later version", needed, known)
 	}
 	return unusable(err)
 }
@@ -110,10 +110,10 @@ func (l *Ledger) isCurrent(ctx context.Context) error {
 	}
 	known := int64(len(l.dialect.migrations()))
 	if have > known {
-		return fmt.Errorf("EASEL_LEDGER_URL: this ledger has the schema of a later Easel (%d, and this Easel has %d): use the later Easel", have, known)
+		return fmt.Errorf("EASEL_LEDGER_URL: this ledger has the schema of a later version of Easel (%d, but this version has %d); use the later version", have, known)
 	}
 	if have < known {
-		return fmt.Errorf("EASEL_LEDGER_URL: this ledger has the schema of an older Easel (%d, and this Easel has %d): run easel ledger migrate", have, known)
+		return fmt.Errorf("EASEL_LEDGER_URL: this ledger has the schema of an older version of Easel (%d, but this version has %d); run easel ledger migrate", have, known)
 	}
 	return nil
 }
