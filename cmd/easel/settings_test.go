@@ -148,7 +148,7 @@ func TestAWrongSandboxSettingIsNamed(t *testing.T) {
 		{[]string{"orders", "list", "--state", "wrong"}, `--state must be one of "unknown",`},
 		{[]string{"quote", "m", "a=1", "--inputs-json", "{}"}, "--inputs-json"},
 		{[]string{"sandbox", "--speed", "-1"}, `--speed="-1"`},
-		{[]string{"generate", "m", "--max-cost=-1"}, `--max-cost: "-1" is not an amount: write 0.50`},
+		{[]string{"generate", "m", "--max-cost=-1"}, `--max-cost: "-1" is not an amount; write 0.50`},
 		{[]string{"sandbox", "--addr", "127.0.0.1:0", "--db", "/nowhere/catalog.db"}, "/nowhere/catalog.db: unable to open"},
 		{[]string{"serve", "--no-such-flag"}, "--no-such-flag"},
 		{[]string{"serve", "--upstream-url", "https://catalog.example", "--log-level", "loud"}, "easel: --log-level must be one of"},

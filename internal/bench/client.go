@@ -71,7 +71,7 @@ func (c *watchClient) await(ctx context.Context, messages int) error {
 		case err := <-c.failed:
 			return fmt.Errorf("load client connection failed: %w", err)
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d messages arrived: %w", c.arrived(), messages, ctx.Err())
+			return fmt.Errorf("only %d of %d messages arrived: %w", c.arrived(), messages, ctx.Err())
 		case <-time.After(2 * time.Millisecond):
 		}
 	}

@@ -27,10 +27,10 @@ const maxHops = 3
 func CheckContentHost(host string) error {
 	u, err := url.Parse("https://" + host)
 	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		return fmt.Errorf("%q is not ASCII: use the Punycode form, such as xn--bcher-kva.example", host)
+		return fmt.Errorf("%q is not ASCII; use the Punycode form, such as xn--bcher-kva.example", host)
 	}
 	if err != nil || host == "" || u.Host != host || u.Hostname() == "" || strings.ContainsAny(host, "*@/?#") {
-		return fmt.Errorf("%q is not a host: remove the scheme and path, and add the port only if it is not 443", host)
+		return fmt.Errorf("%q is not a host; remove the scheme and path, and add the port only if it is not 443", host)
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (a *Amount) UnmarshalText(text []byte) error {
 	parts := amountForm.FindStringSubmatch(string(text))
 	cents, err := strconv.ParseUint(strings.Join(parts[min(len(parts), 1):], ""), 10, 63)
 	if err != nil {
-		return fmt.Errorf("%q is not an amount: write 0.50 (euros, always with two decimals) or 50c (cents)", text)
+		return fmt.Errorf("%q is not an amount; write 0.50 (euros, always with two decimals) or 50c (cents)", text)
 	}
 	a.Cents = new(int64(cents))
 	return nil

@@ -183,7 +183,7 @@ func (c *callFlags) tls() (*tls.Config, error) {
 	if c.TLSCAFile != "" {
 		pem, err := os.ReadFile(c.TLSCAFile)
 		if config.RootCAs = x509.NewCertPool(); err == nil && !config.RootCAs.AppendCertsFromPEM(pem) {
-			err = fmt.Errorf("there is no PEM certificate in %s", c.TLSCAFile)
+			err = fmt.Errorf("no PEM certificate in %s", c.TLSCAFile)
 		}
 		if err != nil {
 			return nil, badUsage("--tls-ca-file: "+err.Error(), "")

@@ -16,7 +16,7 @@ import (
 type usageCmd struct {
 	callFlags
 	By    usageBy `placeholder:"WHAT" help:"Group the orders by day, owner, caller, model or label=NAME, or by several of these, separated by commas. Default: one row for all orders."`
-	Since moment  `placeholder:"DATE" help:"Count orders from this day (2026-11-01, UTC) or time (RFC 3339). Default: the first day of this month."`
+	Since moment  `placeholder:"DATE" help:"Count only orders placed since this day (2026-11-01, UTC) or time (RFC 3339). Default: the first day of this month."`
 	Until moment  `placeholder:"DATE" help:"Count orders up to the end of this day, or up to this time. Default: now."`
 	CSV   bool    `name:"csv" group:"output" help:"Print comma-separated values with a header, and amounts in cents."`
 }

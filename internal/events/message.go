@@ -59,7 +59,7 @@ func ParseSecrets(contents ...[]byte) (all Secrets, err error) {
 		text, prefixed := strings.CutPrefix(line, secretPrefix)
 		secret, err := base64.StdEncoding.DecodeString(text)
 		if !prefixed || err != nil || len(secret) < leastSecret || len(secret) > mostSecret {
-			return nil, errors.New("has an invalid secret in a line; expected: " + secretPrefix + " and the base64 of 24 to 64 random bytes")
+			return nil, errors.New("contains an invalid secret; expected: " + secretPrefix + " followed by the base64 of 24 to 64 random bytes")
 		}
 		all = append(all, secret)
 	}

@@ -24,7 +24,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 var (
 	// ErrModelNotAllowed means that the owner is not allowed to place orders for the requested model.
-	ErrModelNotAllowed = errors.New("the team may not order from this model")
+	ErrModelNotAllowed = errors.New("the team may not order this model")
 	// ErrAccountUnknown means that Easel has not verified yet that the shared API key belongs to the ledger's account.
 	ErrAccountUnknown = errors.New("API key's account not yet compared with the ledger's account")
 	// ErrResendWindow means that an order whose outcome is unknown is too old to be resent. Only the catalog's account shows
@@ -32,8 +32,8 @@ var (
 	ErrResendWindow = errors.New("resend window of the order has ended: the catalog may have forgotten the idempotency key")
 
 	errRotated = errors.New("order was sent under another API key; use that API key to send it again")
-	// errTermsChanged means that the caller's terms changed while its order was being quoted.
-	errTermsChanged = errors.New("caller's terms changed while the order was being quoted")
+	// errTermsChanged means that the limits for the owner's orders changed while the order was being quoted.
+	errTermsChanged = errors.New("limits for the owner's orders changed while the order was being quoted")
 )
 
 // leavesOpen contains the kinds of errors that callers receive unchanged while the outcome of the order is unknown.
