@@ -13,7 +13,7 @@ import (
 
 type auditCmd struct {
 	listFlags
-	Since since `default:"24h" placeholder:"TIME" help:"Show only lines written since this time (RFC 3339, or an age such as 90m or 48h)."`
+	Since since `default:"24h" placeholder:"TIME" help:"Show only changes made since this time (RFC 3339, or an age such as 90m or 48h)."`
 }
 
 // Run prints the audit log. With -o json, it prints each entry as one line of JSON.

@@ -18,7 +18,7 @@ type commands struct {
 	Sandbox sandboxCmd `cmd:"" group:"try" help:"Run only the sandbox catalog, over HTTP."`
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
 	Callers callersCmd `cmd:"" group:"run" help:"Check a callers file, or create a service token."`
-	Erase   eraseCmd   `cmd:"" group:"run" help:"Erase the content of orders (labels, records and events)."`
+	Erase   eraseCmd   `cmd:"" group:"run" help:"Erase the labels, render records and events of orders."`
 	Audit   auditCmd   `cmd:"" group:"run" help:"Show the changes that operators have made."`
 	Orders  ordersCmd  `cmd:"" group:"run" help:"List the orders in the ledger, or record the outcome of an order."`
 	Ledger  ledgerCmd  `cmd:"" group:"run" help:"Verify, back up, copy or migrate a ledger."`

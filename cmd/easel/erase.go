@@ -25,7 +25,7 @@ func (c *eraseCmd) Run(ctx context.Context, p *cli.Program) error {
 	name, value, ok := strings.Cut(c.Label, "=")
 	switch {
 	case c.Owner+c.Label+c.Generation == "":
-		return wrong(errors.New("no orders selected: set --owner, --label or --generation"))
+		return wrong(errors.New("no orders selected; set --owner, --label or --generation"))
 	case c.Label != "" && (!ok || name == ""):
 		return wrong(errors.New("--label must be NAME=VALUE"))
 	}

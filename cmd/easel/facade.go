@@ -124,7 +124,7 @@ func (f *facade) openCatalog(context.Context) (err error) {
 		return wrongSetting("EASEL_UPSTREAM_URL", err)
 	}
 	if proxy := catalog.Proxy(f.UpstreamURL); proxy != "" {
-		f.logger.Info("catalog reached through proxy", "proxy", proxy)
+		f.logger.Info("catalog requests sent through proxy", "proxy", proxy)
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func wrongAddress(err error) error {
 	}
 	name := "EASEL_" + strings.ToUpper(refused.Listener) + "_ADDR"
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return wrongSetting(name, fmt.Errorf("%w; --%s-addr selects another address, and port 0 selects a free port", refused.Err, refused.Listener))
+		return wrongSetting(name, fmt.Errorf("%w; set another address with --%s-addr, or port 0 for any free port", refused.Err, refused.Listener))
 	}
 	return wrongSetting(name, refused.Err)
 }

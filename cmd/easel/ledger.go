@@ -34,7 +34,7 @@ func (f *facade) openLedger(ctx context.Context) (err error) {
 	}
 	f.closeAt(stopLedger, func(context.Context) error { return f.ledger.Close() })
 	if f.ledger.IsCopy() {
-		f.logger.InfoContext(ctx, "ledger copied or restored", "since", f.ledger.CopyTime(), "hint", "easel orders list --held")
+		f.logger.InfoContext(ctx, "ledger was copied or restored", "since", f.ledger.CopyTime(), "hint", "easel orders list --held")
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (c *ledgerBackupCmd) Run(ctx context.Context, p *cli.Program) error {
 
 type ledgerCopyCmd struct {
 	From string `arg:"" name:"from" help:"URL of the ledger to copy, in the format of EASEL_LEDGER_URL. This ledger is sealed when the copy is complete."`
-	To   string `arg:"" name:"to" help:"The new ledger: a file that does not exist, or an empty database."`
+	To   string `arg:"" name:"to" help:"URL of the new ledger: a file that does not exist, or an empty database."`
 }
 
 // Run copies a ledger into a new one, and verifies the copy. The old ledger is sealed when the copy is complete.

@@ -22,9 +22,9 @@ type ordersCmd struct {
 
 type ordersListCmd struct {
 	listFlags
-	Unknown  bool   `help:"List only orders whose outcome is unknown. These orders may exist in the catalog, and each reserves its quoted price. An order with neither a budget nor a maximum price has no quote, so nothing is reserved for it."`
+	Unknown  bool   `help:"List only orders whose outcome is unknown. These orders may exist in the catalog. An order with a budget or a maximum price was quoted, and still reserves its quoted price."`
 	Reserved bool   `help:"List only orders that still reserve money, because the outcome is unknown or the render has not finished."`
-	Held     bool   `help:"List only orders that were open when the ledger was copied or restored, and that wait for their callers or for 'easel orders resolve'."`
+	Held     bool   `help:"List only orders that were open when the ledger was copied or restored, and that still wait for their callers or for 'easel orders resolve'."`
 	Owner    string `placeholder:"OWNER" help:"List only orders of this owner: a team, or a caller without a team."`
 
 	State string            `placeholder:"STATE" enum:",${orderstates}" default:"" help:"List only orders in this state: ${orderstates}."`
@@ -153,7 +153,7 @@ type ordersResolveCmd struct {
 	Name    string `arg:"" name:"name" help:"The order ID, the render ID, or the idempotency key."`
 	Placed  string `placeholder:"GENERATION" xor:"outcome" required:"" help:"Record that the order created this generation."`
 	Refused bool   `xor:"outcome" required:"" help:"Record that the order does not exist in the catalog. The order's reservation is released, and its idempotency key can be used again."`
-	Force   bool   `help:"Record the --placed generation without checking it in the catalog."`
+	Force   bool   `help:"Record the --placed generation without looking it up in the catalog."`
 }
 
 // Run records the outcome of an order.

@@ -27,7 +27,7 @@ type sandboxFlags struct {
 	RateLimit   float64    `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Maximum number of requests per second for each account (0 for no limit)."`
 	DailyCap    cli.Amount `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"Maximum amount that an API key may spend per day: 5.00 (euros) or 500c (cents). Default: no limit."`
 	Balance     cli.Amount `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Initial balance of the account whose API key is printed at startup."`
-	Dialect     string     `env:"EASEL_SANDBOX_DIALECT" enum:",${dialects}" default:"" placeholder:"NAME" help:"Catalog behavior that the specification leaves open: ${dialects}. Default: the dialect default, but with 'easel dev', renders also have the state running."`
+	Dialect     string     `env:"EASEL_SANDBOX_DIALECT" enum:",${dialects}" default:"" placeholder:"NAME" help:"Catalog behavior that the specification leaves open: ${dialects}. Default: default; 'easel dev' also shows the state running."`
 	Key         string     `env:"EASEL_SANDBOX_KEY" placeholder:"KEY" help:"API key to use instead of a new one. It is valid only in the sandbox."`
 }
 

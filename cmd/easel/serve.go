@@ -68,7 +68,7 @@ type tuningFlags struct {
 	PollRate        float64       `group:"poll" env:"EASEL_POLL_RATE" default:"5" placeholder:"N" help:"Maximum number of polls per second for each API key."`
 	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"Time after a render's failure during which the catalog may refund it."`
 
-	ResendWindow time.Duration `group:"life" env:"EASEL_RESEND_WINDOW" default:"12h" placeholder:"TIME" help:"Time after the first attempt during which an order whose outcome is unknown may be resent. Later, the catalog may have forgotten its idempotency key."`
+	ResendWindow time.Duration `group:"life" env:"EASEL_RESEND_WINDOW" default:"12h" placeholder:"TIME" help:"Time after the first attempt during which an order whose outcome is unknown may be resent. After this time, the catalog may have forgotten the idempotency key."`
 	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Age of a stream at which its client is asked to reconnect, so that streams are spread over the replicas (0 for never)."`
 	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Maximum time for a graceful shutdown. Most of it is reserved for open calls, and the rest for orders in flight and the last traces."`
 

@@ -29,7 +29,7 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 		"telemetry", cmp.Or(strings.Join(telemetry.Exported(), ","), "none"),
 	)
 	if !c.holdsKey() && c.beyondLoopbackInClear() {
-		logger.Warn("callers on other machines send their API keys unencrypted, unless a proxy encrypts the connection; to enable TLS, set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE")
+		logger.Warn("API keys accepted without TLS", "effect", "callers on other machines send their API keys unencrypted, unless a proxy encrypts the connection", "hint", "set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE")
 	}
 	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(c.HTTPAddr) { // a call needs neither a credential nor a known host name
 		logger.Warn("any host name accepted", "effect", "web pages may place orders by DNS rebinding", "hint", "set EASEL_HTTP_ALLOWED_HOSTS to the host names of this server")
