@@ -16,7 +16,7 @@ const DefaultAddress = "localhost:50051"
 // endpoint is a parsed address.
 type endpoint struct {
 	hostPort    string
-	http, https bool // whether the address has this scheme; both are false if it has none
+	http, https bool // whether the scheme is http or https; both are false if the address has no scheme
 	loopback    bool
 }
 

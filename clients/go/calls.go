@@ -71,8 +71,8 @@ func (c *Client) Wait(ctx context.Context, generationID string, options ...CallO
 	return last(c.Watch(ctx, generationID, options...))
 }
 
-// last returns the last state that a watch yields. If the watch fails, last returns the error, and the last state before the
-// error or nil.
+// last returns the last state that a watch yields, or nil if the watch yields none. If the watch fails, last also returns the
+// error.
 func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	for render, err := range renders {
 		if err != nil {

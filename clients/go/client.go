@@ -43,7 +43,7 @@ type Client struct {
 	Catalog     easelv1.ModelServiceClient
 
 	conn   *grpc.ClientConn
-	forget func() bool // prevents the end of New's context from closing conn
+	forget func() bool // stops New's context from closing conn when the context is done
 	warned warned
 	settings
 }

@@ -139,8 +139,8 @@ func (c *Client) hostPort() string {
 	return address
 }
 
-// plain returns a clearer text if the given text of a status reports that the connection to the address failed. Otherwise, it
-// returns the text unchanged.
+// plain returns a clearer message if text, the message of a gRPC status, reports a failed connection to address. Otherwise, it
+// returns text unchanged.
 func plain(text, address string) string {
 	_, failure, isFailed := strings.Cut(text, "connection error: desc = ")
 	if unquoted, err := strconv.Unquote(failure); err == nil {

@@ -29,10 +29,10 @@ type Event struct {
 	Raw         *easelv1.Event
 }
 
-// Events yields the durable events of the caller's owner. It yields each event at least once, and the events of one render in
-// order. It handles failures in the same way as Watch, and each new stream continues after the last event. The loop continues
-// until the caller leaves it or an error ends it. If events after the resume token may have been deleted, the loop ends with an
-// error whose reason is RESUME_TOKEN_EXPIRED.
+// Events yields the durable events of the caller's team, or of the caller if it has no team. It yields each event at least
+// once, and the events of one render in order. It handles failures in the same way as Watch, and each new stream continues
+// after the last event. The loop continues until the caller leaves it or an error ends it. If events after the resume token may
+// have been deleted, the loop ends with an error whose reason is RESUME_TOKEN_EXPIRED.
 func (c *Client) Events(ctx context.Context, query EventQuery, options ...CallOption) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		ctx, o, cancel := c.begin(ctx, streamLimits, options)

@@ -94,7 +94,7 @@ func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err erro
 // often.
 const staleAge = 24 * time.Hour
 
-// removeStale removes the part files of killed downloads to the file base in the directory dir, if they are older than staleAge.
+// removeStale removes part files older than staleAge from the directory dir. Killed downloads of the file base wrote these files.
 func removeStale(dir, base string) {
 	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // if the directory can't be read, old part files remain
 	for _, entry := range entries {
@@ -140,8 +140,8 @@ func (p *partFile) end(err error, keep bool) error {
 	return err
 }
 
-// finish renames the complete file to its target. If keep is true, it creates a hard link instead. Unlike a rename, a hard link
-// never replaces a file, even a file that was created during the download.
+// finish renames the complete file to its target. If keep is true, it creates a hard link instead, which never replaces a file,
+// even one that was created during the download. If that fails and the target does not exist, finish renames the file after all.
 func (p *partFile) finish(keep bool) error {
 	if err := errors.Join(p.Sync(), p.Close()); err != nil {
 		return err

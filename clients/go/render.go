@@ -40,8 +40,8 @@ type Render struct {
 	Terminal         bool
 	CostCents        *int64 // nil if unknown
 	CurrencyCode     string
-	Text             string // result of a text model
-	File             *File  // result of a file model; Download downloads it
+	Text             string // result of a model whose output is text
+	File             *File  // result of a model whose output is a file; Download downloads it
 	FailureMessage   string
 	CreateTime       time.Time
 	TerminalTime     time.Time
@@ -88,7 +88,8 @@ type Account struct {
 	Raw          *easelv1.Account
 }
 
-// Budget is a team's spending limit for the current day or month, and the amounts spent and reserved.
+// Budget is the spending limit of a team, or of a caller without a team, for the current day or month, and the amounts spent
+// and reserved.
 type Budget struct {
 	Window                                string // DAY or MONTH
 	LimitCents, SpentCents, ReservedCents int64

@@ -33,7 +33,7 @@ const tooLong = time.Hour
 // longest is the maximum back-off before jitter.
 const longest = 10 * time.Second
 
-// maxAsked is the number of failed attempts with a delay requested by the server after which a read or a deletion fails.
+// maxAsked is the number of errors that request a delay (see Error.RetryAfter) after which a read or a deletion fails.
 const maxAsked = 10
 
 // limits contains a call's total time and its maximum number of consecutive failed attempts.
@@ -137,7 +137,7 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // even if the timer has fired, an attempt after the deadline could make an order's outcome unknown
+	if ctx.Err() != nil { // select may choose the timer although ctx is done; another attempt could then make an order's outcome unknown
 		return ended(ctx, a.last, a.heartbeat)
 	}
 	return nil

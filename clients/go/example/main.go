@@ -1,5 +1,5 @@
 // Command example orders one render from Easel, watches it until it is finished, and saves its file.
-// You can kill it at any time. To continue with the same order, run the same command again.
+// You can kill the program at any time. To continue with the same order, run the same command again.
 package main
 
 import (

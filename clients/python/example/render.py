@@ -1,6 +1,6 @@
 """Orders one render from Easel, watches it until it is finished, and saves its file.
 
-You can kill it at any time. To continue with the same order, run the same command again.
+You can kill the program at any time. To continue with the same order, run the same command again.
 """
 
 import sys

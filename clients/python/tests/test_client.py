@@ -1,4 +1,4 @@
-"""Tests of both clients against a scripted server."""
+"""Tests of the clients for threads and for asyncio against a scripted server."""
 
 import asyncio
 import contextlib
@@ -181,7 +181,7 @@ class Timer(threading.Timer):
 
 
 class Threads:
-    """Calls the client for threads. The clock advances only while the client pauses or when the script advances it."""
+    """Calls the client for threads. The test's clock advances only while the client pauses or when the script advances it."""
 
     pause = "easel_grpc.client._pause"
 
@@ -196,7 +196,7 @@ class Threads:
         self.now += seconds
 
     def silence(self, _: Any) -> list[Any]:
-        """Advances the clock, without a message, until the client has abandoned the stream."""
+        """Advances the clock without sending a message, until the client has abandoned the stream."""
         before = len(self.waits())
         for _ in range(1000):
             if len(self.waits()) > before:
@@ -299,7 +299,7 @@ class Threads:
 
 
 class Tasks(Threads):
-    """Calls the client for asyncio."""
+    """Calls the client for asyncio, with the test's clock."""
 
     pause = "easel_grpc.aio._pause"
 
@@ -979,7 +979,7 @@ class Pipe(io.BytesIO):
 
 
 class Cancelling:
-    """A stream whose reader is canceled when the message arrives."""
+    """A stream that cancels its reader just before the first message arrives."""
 
     reader: "asyncio.Future[None]"
 

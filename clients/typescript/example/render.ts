@@ -1,5 +1,5 @@
 // Orders one render from Easel, watches it until it is finished, and saves its file.
-// You can kill it at any time. To continue with the same order, run the same command again.
+// You can kill the program at any time. To continue with the same order, run the same command again.
 import { randomUUID } from "node:crypto";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { Easel, EaselError } from "@easel-grpc/easel";

@@ -65,7 +65,7 @@ export class Shared {
   }
 }
 
-/** Milliseconds of failures, up to the next attempt, after which a warning is logged. */
+/** Milliseconds. A warning is logged if, at the next attempt, the call has been failing for this long. */
 const warnAfterMs = 5000;
 /** Minimum interval in milliseconds between warnings about one method. */
 const warnIntervalMs = 60_000;
@@ -88,7 +88,7 @@ interface Pause {
 /** Maximum delay in milliseconds before a retry. If the server requests a longer delay, the call fails. */
 const longestAsked = 3_600_000;
 
-/** Number of failed attempts with a delay requested by the server after which a read fails. */
+/** A read fails after this many errors that request a delay. */
 const mostAsked = 10;
 
 /** Counts the attempts of one call, and decides whether and when the call is retried. */
@@ -99,7 +99,7 @@ export class Attempts {
   readonly #timeoutMs: number;
   readonly #most: number;
   #end = 0;
-  #spent = { asked: 0, unasked: 0 }; // numbers of failed attempts since the last success: with a delay requested by the server (asked) and without one (unasked)
+  #spent = { asked: 0, unasked: 0 }; // numbers of errors since the last success: with a requested delay (asked) and without one (unasked)
   #failingSince: number | undefined = performance.now(); // start of the current series of failures; undefined after a success
   #warned = false;
   #last: EaselError | undefined; // last error that was not caused by the timeout or the signal

@@ -271,20 +271,23 @@ class Connection {
     if (now - this.#quietSince >= forMs) this.#lastUntil = now + lastMs;
   }
 
-  /** Replaces the session `asked` unless `there` aborts within three ping timeouts, which means that the stream is open. */
+  /**
+   * Replaces the session `asked` if its stream does not open within three ping timeouts. `there` aborts when the stream has
+   * opened or failed.
+   */
   #replace(asked: Http2SessionManager, there: AbortSignal) {
     sleep(this.#limitMs, undefined, { signal: there, ref: false })
       .then(() => {
         if (this.#newest === asked) this.#newest = this.#open();
         asked.abort(new ConnectError("the connection does not respond", Code.Unavailable));
       })
-      .catch(() => undefined); // the stream is open
+      .catch(() => undefined); // the stream has opened or failed
   }
 }
 
 /**
  * Closes the session of a stream if the stream ends before its whole request is sent, for example because the server rejects the
- * request early. Other streams of the session continue, and later calls open a new session. Otherwise, Node would count the
+ * request early. Other streams of the session continue, and later calls open a new session. Without this, Node would count the
  * unsent bytes toward maxSessionMemory until the session is closed.
  */
 function retireWithUnsent(stream: ClientHttp2Stream) {

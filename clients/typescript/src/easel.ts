@@ -244,9 +244,9 @@ export class Easel {
   }
 
   /**
-   * Yields the durable events of the caller's owner: each event at least once, and the events of one render in order. After a
-   * failure, it reconnects like watch and continues after the last event. If events after resumeToken may have been deleted, it
-   * throws an error with the reason RESUME_TOKEN_EXPIRED.
+   * Yields the durable events of the caller's team, or of the caller if it has no team: each event at least once, and the
+   * events of one render in order. After a failure, it reconnects like watch and continues after the last event. If events
+   * after resumeToken may have been deleted, it throws an error with the reason RESUME_TOKEN_EXPIRED.
    */
   events(options: EventsOptions = {}): Watch<EaselEvent> {
     const { resumeToken = "", start, types = [], owner = "", heartbeatMs = defaultHeartbeatMs } = options;

@@ -78,7 +78,7 @@ export interface Quote {
   raw: v1.Quote;
 }
 
-/** A team's spending limit for the current day or month, and the amounts spent and reserved. */
+/** The limit of a team, or of a caller without a team, for the current day or month, with the amounts spent and reserved. */
 export interface Budget {
   window: BudgetWindow;
   limitCents: number;

@@ -16,7 +16,7 @@ export class Watch<T> implements AsyncIterableIterator<T> {
     this.#states = follow(this.#stopped.signal);
   }
 
-  /** Ends the loop without an error. */
+  /** Ends the loop over the watch without an error. */
   stop(): void {
     this.#stopped.abort();
   }

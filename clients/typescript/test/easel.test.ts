@@ -187,7 +187,7 @@ test("calls continue after a connection was lost during a ping", { timeout: 20_0
   assert.equal(await cost(), 5);
   await sleep(100);
   frozen = true;
-  const first = cost(); // this call waits for the response to the ping
+  const first = cost(); // this call waits for the response to Connect's ping
   await sleep(50);
   for (const wire of wires) wire.end();
   frozen = false;

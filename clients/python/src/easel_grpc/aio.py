@@ -209,7 +209,7 @@ class Watch(Generic[T], AsyncIterator[T]):
             await self._states.aclose()
 
     def stop(self) -> None:
-        """Ends the loop without an error."""
+        """Ends the loop over the watch without an error."""
         self._stopped.set()
 
     def _close(self) -> None:

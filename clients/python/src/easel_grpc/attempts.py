@@ -20,8 +20,8 @@ E = TypeVar("E", bound=Error)
 
 LONGEST = 10  # maximum back-off in seconds, before jitter
 LONGEST_ASKED = 3600  # maximum delay in seconds before a retry; if the server requests a longer delay, the call fails
-MOST_ASKED = 10  # number of failed attempts with a delay requested by the server after which a read fails
-WARN_AFTER = 5  # seconds of failures, up to the next attempt, after which a warning is logged
+MOST_ASKED = 10  # a read fails after this many errors that request a delay
+WARN_AFTER = 5  # seconds; a warning is logged if, at the next attempt, the call has been failing for this long
 WARN_INTERVAL = 60  # minimum interval in seconds between warnings about one method
 
 

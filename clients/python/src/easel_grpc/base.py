@@ -37,7 +37,7 @@ class Call(Generic[T]):
 
 
 class Base(ABC, Generic[Renders, Events]):
-    """The base class of both clients, which differ in their channels and in the types of their watches."""
+    """The base class of the clients for threads and for asyncio. They differ in their channels and in the types of their watches."""
 
     _event: ClassVar[type]  # threading.Event or asyncio.Event
 
@@ -106,12 +106,12 @@ class Base(ABC, Generic[Renders, Events]):
         self, resume_token: str = "", *, start: datetime | None = None, types: Iterable[str] = (), owner: str = "", heartbeat: float = 10,
         **limits: Unpack[Limits],
     ) -> Events:  # fmt: skip
-        """Yields the durable events of the caller's owner: each event at least once, and the events of one render in order.
+        """Yields the durable events of the caller's team, or of the caller if it has no team.
 
-        It starts after the event with resume_token. If resume_token is empty, it starts at the time start. If start is also
-        None, it starts with the next event. After a failure, it reconnects like watch and continues after the last event. If
-        events after resume_token may have been deleted, it raises an error with the reason RESUME_TOKEN_EXPIRED. Only an
-        operator may set owner.
+        It yields each event at least once, and the events of one render in order. It starts after the event with
+        resume_token. If resume_token is empty, it starts at the time start. If start is also None, it starts with the next
+        event. After a failure, it reconnects like watch and continues after the last event. If events after resume_token may
+        have been deleted, it raises an error with the reason RESUME_TOKEN_EXPIRED. Only an operator may set owner.
         """
         request = requests.events(resume_token, start, types, owner, heartbeat)
         events: Events = self._watch(self.generations.WatchEvents, EventsProgress(request, self._attempts(STREAM, "WatchEvents", limits)))

@@ -233,7 +233,7 @@ class Watch(Generic[T], Iterator[T]):
         return next(self._states)
 
     def stop(self) -> None:
-        """Ends the loop without an error."""
+        """Ends the loop over the watch without an error."""
         self._stream.stop()
 
 

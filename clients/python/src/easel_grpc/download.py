@@ -1,4 +1,4 @@
-"""Code for downloads, shared by both clients."""
+"""Downloads: code that the clients for threads and for asyncio share."""
 
 import contextlib
 import errno

@@ -145,7 +145,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Budget:
-    """A team's spending limit for the current day or month, and the amounts spent and reserved."""
+    """The limit of a team, or of a caller without a team, for the current day or month, with the amounts spent and reserved."""
 
     window: BudgetWindow
     limit_cents: int
@@ -274,7 +274,7 @@ _KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in (*Named.__subclasse
 
 
 def of(kind: Callable[..., T], raw: Message, **more: Any) -> T:
-    """Converts a message to a value of this kind."""
+    """Converts a message to a value of the class kind. more contains further arguments for the constructor."""
     fields = raw.DESCRIPTOR.fields_by_name.items()
     return kind(**{name: _read(raw, one) for name, one in fields}, raw=raw, **more)
 

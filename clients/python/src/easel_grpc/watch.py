@@ -1,4 +1,4 @@
-"""Code for watches, shared by both clients."""
+"""Watches: code that the clients for threads and for asyncio share."""
 
 import time
 from typing import Any, Generic, TypeVar

@@ -32,12 +32,12 @@ import org.junit.jupiter.api.parallel.ResourceLock;
 import org.junit.jupiter.api.parallel.Resources;
 
 /** Tests of the client against a scripted server. */
-@Timeout(300) // seconds; enough for a busy machine, because each test waits for conditions
+@Timeout(300) // seconds; long enough for a busy machine, and reached only if a test hangs
 final class EaselTest {
   private static final byte[] WHOLE = "easel".repeat(1000).getBytes();
   private static final Object SILENCE = "silence"; // an element of an answer that keeps the stream silent until the client cancels it
   private static final Duration HEARTBEAT = Duration.newBuilder().setSeconds(2).build();
-  /** The response to a call: a list of messages. An error or SILENCE may follow the last message. */
+  /** A function that returns the response to a request: a list of messages, which an error or SILENCE may follow. */
   interface Answer extends Function<Message, List<?>> {}
 
   /** A client and its scripted server. */
@@ -437,7 +437,7 @@ final class EaselTest {
     }
   }
 
-  /** Sends the same update to a watch three times, and then a new update. Only the new update must reset the back-off. */
+  /** Sends the same update to a watch three times, and then a new update. Only the new update may reset the back-off. */
   private static void takesNoRepeatForProgress(Function<Easel, Watch<Render>> open, Object update, Object newer, List<String> etags) throws IOException {
     Answer repeat = request -> List.of(update, unavailable());
     try (var test = new Scripted(repeat, repeat, repeat, request -> List.of(newer))) {
@@ -470,7 +470,7 @@ final class EaselTest {
     }
   }
 
-  /** Leaves the loop of a watch while its stream is still open. */
+  /** Closes a watch while its stream is still open, and checks that the client then cancels the stream. */
   private static void leaves(Function<Easel, Watch<?>> open, Object update) throws Exception {
     try (var test = new Scripted(request -> List.of(update, SILENCE))) {
       try (var watch = open.apply(test.easel)) {

@@ -7,7 +7,7 @@ import java.util.UUID;
 
 /**
  * Orders one render from Easel, watches it until it is finished, and saves its file. You can kill
- * it at any time. To continue with the same order, run the same command again.
+ * the program at any time. To continue with the same order, run the same command again.
  */
 public final class Render {
   public static void main(String[] args) throws IOException {

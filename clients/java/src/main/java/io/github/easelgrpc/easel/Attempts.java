@@ -15,8 +15,8 @@ import java.util.stream.Stream;
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
   private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay before a retry; if the server requests a longer delay, the call fails
-  private static final int MOST_ASKED = 10; // number of failed attempts with a delay requested by the server after which a read fails
-  private static final long WARN_AFTER = 5000; // milliseconds of failures, up to the next attempt, after which a warning is logged
+  private static final int MOST_ASKED = 10; // a read fails after this many errors that request a delay
+  private static final long WARN_AFTER = 5000; // milliseconds; a warning is logged if, at the next attempt, the call has been failing for this long
 
   /**
    * A kind of call, with its default limits. A stream is a watch or a download. It has no time limit. It fails after 100
@@ -45,8 +45,8 @@ final class Attempts {
   private Failure.Subject subject;
   private Failure before; // last failure that was not caused by the timeout; null before the first failure
   private int failures;
-  private int unasked; // number of failed attempts since the last success for which the server requested no delay
-  private int asked; // number of failed attempts since the last success for which the server requested a delay
+  private int unasked; // number of errors without a requested delay since the last success
+  private int asked; // number of errors with a requested delay since the last success
   private long failingSince = System.nanoTime(); // start of the current series of failures in nanoseconds; 0 after a success
   private boolean warned;
   private Heartbeat last; // last heartbeat; null before the first heartbeat
@@ -130,8 +130,8 @@ final class Attempts {
 
   /**
    * Waits before the next attempt for the longest of the back-off, the delay in the error and the argument {@code least}. It
-   * throws an exception if the argument {@code worth} is false, because a retry can't help. It also throws an exception if the
-   * limits of the call are reached, or the caller ends the call.
+   * throws an exception if the argument {@code worth} is false, which means that a retry can't help. It also throws an exception
+   * if the limits of the call are reached or the caller ends the call.
    */
   void pause(EaselException error, boolean worth, Duration least) {
     if (isOver()) {

@@ -78,7 +78,7 @@ public final class Easel implements AutoCloseable {
 
   /**
    * Runs a task on another thread, for example {@code easel.async(client -> client.get(id))}. The future fails with the task's
-   * exception. Canceling the future cancels its calls.
+   * exception. Canceling the future cancels the task's calls.
    */
   public <T> CompletableFuture<T> async(Task<T> task) {
     var calls = Context.current().withCancellation();
@@ -223,9 +223,10 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Watches the durable events of the caller's owner. The watch yields each event at least once, and the events of one render
-   * in order. It continues until the caller closes it. After a failure, it reconnects and continues after the last event. If
-   * events after the resume token may have been deleted, it throws an exception with the reason RESUME_TOKEN_EXPIRED.
+   * Watches the durable events of the caller's team, or of the caller if it has no team. The watch yields each event at least
+   * once, and the events of one render in order. It continues until the caller closes it. After a failure, it reconnects and
+   * continues after the last event. If events after the resume token may have been deleted, it throws an exception with the
+   * reason RESUME_TOKEN_EXPIRED.
    */
   public Watch<Event> events(EventQuery query) {
     return new EventsWatch(this, query.request.build());

@@ -42,9 +42,9 @@ final class Failure {
     }
 
     /**
-     * Returns the subject after another failed attempt. The argument is the outcome in the error of this attempt. It is empty if
-     * the error has no outcome. The attempt may then have placed the order, so the outcome becomes UNKNOWN. It remains UNKNOWN
-     * until a later attempt has the outcome "not_placed".
+     * Returns the subject after another failed attempt. {@code answer} is the outcome in that attempt's error, or empty if the
+     * error has none. If it is empty, the attempt may have placed the order, so the subject's outcome becomes UNKNOWN. It remains
+     * UNKNOWN until a later error has the outcome "not_placed".
      */
     Subject after(String answer) {
       if (outcome == null) {
@@ -82,7 +82,7 @@ final class Failure {
     this.info = detail(ErrorInfo.class).filter(found -> found.getDomain().equals("easel")).orElse(ErrorInfo.getDefaultInstance());
   }
 
-  /** Converts an error from a call to the server at address. silent is true if the failed attempt has received no response. */
+  /** Returns the failure for an error from the server at address. silent is true if the failed attempt received no response. */
   static Failure of(StatusRuntimeException error, String address, boolean silent) {
     return new Failure(status(error, plain(error.getStatus(), address, silent)), error, Subject.NONE, false);
   }

@@ -28,7 +28,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private final Stream stream = new Stream();
   private Iterator<M> messages; // null between streams
   private long start; // start of the stream in nanoseconds
-  private Duration asked = Duration.ZERO; // delay before the next stream that the server requested when it closed the stream
+  private Duration asked = Duration.ZERO; // delay that the server requested when it closed the last stream
   private boolean silent; // whether the stream was canceled because no message arrived in time
   private T next;
 

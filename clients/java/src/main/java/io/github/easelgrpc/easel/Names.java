@@ -3,7 +3,7 @@ package io.github.easelgrpc.easel;
 import com.google.protobuf.ProtocolMessageEnum;
 import java.util.Arrays;
 
-/** Converts the contract's enums to Java enums. A Java constant has the same name without the prefix. */
+/** Converts the contract's enums to Java enums. A Java constant has the same name without the enum's prefix. */
 final class Names {
   private Names() {}
 

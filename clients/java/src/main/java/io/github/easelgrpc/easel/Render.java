@@ -55,7 +55,7 @@ public final class Render {
     return raw.hasCostCents() ? OptionalLong.of(raw.getCostCents()) : OptionalLong.empty();
   }
 
-  /** Returns the result of a text model. */
+  /** Returns the result of a model whose output is text. */
   public Optional<String> text() {
     return raw.hasText() ? Optional.of(raw.getText().getText()) : Optional.empty();
   }
