@@ -14,8 +14,8 @@ const (
 	maxEtags      = 10_000
 )
 
-// etags stores the latest etags of the generations in a WatchMany, but only of the maxEtags generations that changed most
-// recently.
+// etags stores the latest etags of the generations in a WatchMany. It keeps only those of the maxEtags generations that changed
+// most recently.
 type etags struct {
 	named    bool // whether the watch request names its generations
 	etag     map[string]string
@@ -30,8 +30,9 @@ func newEtags(named bool, known map[string]string) *etags {
 	return &etags{named, known, slices.Sorted(maps.Keys(known)), make(map[string]bool)}
 }
 
-// wanted returns the etags for the next request. It omits finished renders, because the server would send the catalog a
-// separate request for each finished render that the catalog no longer lists.
+// wanted returns up to maxKnownEtags etags for the next request, those of the latest changes. If the watch does not name its
+// generations, it omits succeeded and refunded renders, because the server would send the catalog a separate request for each of
+// them that the catalog no longer lists.
 func (e *etags) wanted() map[string]string {
 	wanted := make(map[string]string)
 	for _, id := range slices.Backward(e.ids) {

@@ -94,11 +94,11 @@ async function* updates(stream: AsyncIterable<v1.WatchEventsResponse>, request: 
   }
 }
 
-/** The latest etags of the generations in a watch, but only of the mostEtags generations that changed most recently. */
+/** The latest etags of the generations in a watch. It keeps only those of the mostEtags generations that changed most recently. */
 class Etags {
   readonly named: boolean;
   readonly #known: Map<string, string>; // etags, keyed by generation ID; the generation that changed most recently is last
-  readonly #finished = new Set<string>(); // IDs of succeeded and refunded renders, which wanted() omits
+  readonly #finished = new Set<string>(); // IDs of succeeded and refunded renders, which wanted() omits; empty if named is true
 
   constructor({ generationIds, knownEtags }: v1.WatchGenerationsRequest) {
     this.named = generationIds.length > 0;
@@ -106,8 +106,9 @@ class Etags {
   }
 
   /**
-   * Returns the etags for the next request. It omits finished renders, because the server would send the catalog a separate
-   * request for each finished render that the catalog no longer lists.
+   * Returns up to mostKnownEtags etags for the next request, those of the latest changes. If the request does not name its
+   * generations, it omits succeeded and refunded renders, because the server would send the catalog a separate request for each
+   * of them that the catalog no longer lists.
    */
   wanted(): Record<string, string> {
     return Object.fromEntries([...this.#known].filter(([id]) => !this.#finished.has(id)).slice(-mostKnownEtags));
@@ -157,7 +158,7 @@ async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: 
   const limitMs = 3 * Math.min(Math.max(watched.heartbeatMs, shortestHeartbeatMs), longestHeartbeatMs);
   const outer = attempts.signal ? AbortSignal.any([attempts.signal, stopped]) : stopped;
   while (!stopped.aborted) {
-    let asked = 0; // delay in milliseconds before the next stream, which the server requests when it closes the stream
+    let asked = 0; // delay in milliseconds that the server requested when it closed the stream
     const began = performance.now();
     try {
       for await (const { event } of unlessSilent(watched.start, limitMs, outer)) {

@@ -226,7 +226,7 @@ def failed(render: Render, key: str) -> RenderFailed:
 def seconds_of(duration: Duration) -> float:
     """Returns a duration in seconds, at most 1e12.
 
-    The result is not a timedelta, which can't store every duration that a server may send.
+    The result is not a timedelta, because a timedelta can't store every duration that a server may send.
     """
     return min(duration.seconds + duration.nanos / 1e9, 1e12)
 

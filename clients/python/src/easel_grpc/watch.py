@@ -113,18 +113,18 @@ class EventsProgress(Progress[Event]):
 
 
 class _Etags:
-    """The latest etags of the generations in a watch, but only of the MOST_ETAGS generations that changed most recently."""
+    """The latest etags of the generations in a watch. It keeps only those of the MOST_ETAGS latest changes."""
 
     def __init__(self, request: v1.WatchGenerationsRequest) -> None:
         self.named = bool(request.generation_ids)
-        # Maps each ID to the etag, and to True if the render is finished. The generation that changed least recently is first.
+        # Maps each ID to the etag, and to True if wanted omits the render. The generation that changed least recently is first.
         self.known = {one: (etag, False) for one, etag in list(request.known_etags.items())[-MOST_ETAGS:]}
 
     def wanted(self) -> dict[str, str]:
-        """Returns the etags for the next request.
+        """Returns up to MOST_KNOWN_ETAGS etags for the next request, those of the latest changes.
 
-        It omits finished renders, because the server would send the catalog a separate request for each finished render that
-        the catalog no longer lists.
+        If the request does not name its generations, wanted omits succeeded and refunded renders, because the server would
+        send the catalog a separate request for each of them that the catalog no longer lists.
         """
         wanted = [(one, etag) for one, (etag, finished) in self.known.items() if not finished]
         return dict(wanted[-MOST_KNOWN_ETAGS:])

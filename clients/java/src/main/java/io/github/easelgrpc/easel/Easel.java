@@ -257,7 +257,7 @@ public final class Easel implements AutoCloseable {
 
   /**
    * Downloads a render's file. Until the file is complete and verified, it has a temporary name in the same directory. If two
-   * concurrent downloads have the same target, the later one to finish replaces the file of the other.
+   * concurrent downloads have the same target, the one that finishes last replaces the other's file.
    */
   public Content download(String generationId, Path file) throws IOException {
     if (Files.exists(file) && !Files.isRegularFile(file)) {
@@ -300,7 +300,8 @@ public final class Easel implements AutoCloseable {
 
   /**
    * Fails the calls in progress and closes the connection. Orders that the server has accepted are not canceled. close does nothing
-   * on a client that {@link #withTimeout} or {@link #withAttempts} returned, or whose channel {@link EaselBuilder#channel} set.
+   * if this client is from {@link #withTimeout} or {@link #withAttempts}, or if its channel was set with {@link
+   * EaselBuilder#channel}.
    */
   @Override
   public void close() {

@@ -9,7 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 
-/** The latest etags of the generations in a watch, but only of the MOST generations that changed most recently. */
+/** The latest etags of the generations in a watch. It keeps only those of the MOST generations that changed most recently. */
 final class Etags {
   private static final int MOST = 10_000; // maximum number of etags that a watch stores
   private static final int MOST_WANTED = 1000; // maximum number of etags in a request
@@ -24,8 +24,9 @@ final class Etags {
   }
 
   /**
-   * Returns the etags for the next request. It omits finished renders, because the server would send the catalog a separate
-   * request for each finished render that the catalog no longer lists.
+   * Returns up to MOST_WANTED etags for the next request, those of the latest changes. If the request does not name its
+   * generations, it omits succeeded and refunded renders, because the server would send the catalog a separate request for each
+   * of them that the catalog no longer lists.
    */
   Map<String, String> wanted() {
     var ids = new ArrayList<>(known.keySet());
