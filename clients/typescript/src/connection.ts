@@ -287,8 +287,8 @@ class Connection {
 
 /**
  * Closes the session of a stream if the stream ends before its whole request is sent, for example because the server rejects the
- * request early. Other streams of the session continue, and later calls open a new session. Without this, Node would count the
- * unsent bytes toward maxSessionMemory until the session is closed.
+ * request early, or if the stream is reset with ENHANCE_YOUR_CALM. Other streams of the session continue, and later calls open a
+ * new session. If the session stayed open, Node would count the unsent bytes toward maxSessionMemory.
  */
 function retireWithUnsent(stream: ClientHttp2Stream) {
   const { session } = stream;
