@@ -90,8 +90,8 @@ func everyPostIsOurs(o *outcome, say promises.Say) {
 func oneSubmission(o *outcome, say promises.Say) {
 	type submission struct{ process, tenant, key string }
 	ends, placed := map[submission]time.Duration{}, map[submission]time.Duration{}
-	// In one dialect, the response to a repeated order may have the status "error". Easel can't tell it from the description of
-	// an error, and resends the order.
+	// In one dialect, the response to a repeated order may have the status "error". Easel can't distinguish it from the
+	// description of an error, so it resends the order.
 	isUnclear := dialect(o.plan.Dialect).Words["failed"] == "error"
 	for _, r := range o.sent() {
 		if r.op != routePlace {

@@ -33,8 +33,8 @@ type errorTable struct {
 func (d *document) writeErrors(table errorTable) error {
 	d.home = "contract.md"
 	e := d.enum(reasons)
-	d.printf("# Errors\n\nThe reasons for errors. `make generate` writes this page from the comments of\n"+
-		"[`error.proto`](../proto/easel/v1/error.proto). [Callers](callers.md#errors) describes how a program reacts.\n"+
+	d.printf("# Errors\n\nThis page lists the reasons for errors. `make generate` writes this page from the comments of\n"+
+		"[`error.proto`](../proto/easel/v1/error.proto). [The page for callers](callers.md#errors) describes how a program reacts.\n"+
 		"In each client, each kind of error has a class of its own: `BudgetExceeded` in Python and TypeScript, `*BudgetExceededError` in Go, `BudgetExceededException` in Java.\n\n%s\n\n"+
 		"| reason | class | code | over REST | meaning | retryable | remedy |\n|---|---|---|---|---|---|---|\n", d.prose(e))
 	for value := range image.All(e.Values()) {
@@ -54,7 +54,7 @@ func (d *document) ownClasses(table errorTable) {
 	for _, reason := range table.Reasons {
 		delete(table.Classes, reason.Class)
 	}
-	d.printf("\nErrors of these classes have no reason, because the client itself creates them:\n\n| class | meaning |\n|---|---|\n")
+	d.printf("\nErrors of the following classes have no reason, because the client itself creates them:\n\n| class | meaning |\n|---|---|\n")
 	for _, class := range slices.Sorted(maps.Keys(table.Classes)) {
 		d.printf("| `%s` | %s |\n", class, cell(table.Classes[class]))
 	}

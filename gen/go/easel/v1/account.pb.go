@@ -167,8 +167,8 @@ type Account struct {
 	// There is one budget for each window that has a limit: first the daily budget, then the monthly
 	// budget.
 	Budgets []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	// Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted,
-	// if the response would exceed 4 MiB, the default limit of gRPC clients.
+	// Names of fields that the server left empty: "upstream_fields" if the response would otherwise
+	// exceed 4 MiB, the default limit of gRPC clients. Currently, no other field is omitted.
 	OmittedFields []string `protobuf:"bytes,6,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

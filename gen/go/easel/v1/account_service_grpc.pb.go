@@ -37,13 +37,14 @@ type AccountServiceClient interface {
 	//   - UNAUTHENTICATED: the API key is missing, wrong or revoked.
 	//   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-	//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+	//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked
+	//     Easel to slow down.
 	GetAccount(ctx context.Context, in *GetAccountRequest, opts ...grpc.CallOption) (*GetAccountResponse, error)
 	// ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
 	// orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
 	// forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-	// the first dimension in group_by, then by the second, and so on. There is a row only for
-	// combinations of values that at least one order has.
+	// the first dimension in group_by, then by the second, and so on. There is one row for
+	// each combination of values that at least one order has.
 	//
 	// If a forwarded API key has no orders, the call sends one request to the catalog to check the
 	// API key.
@@ -99,13 +100,14 @@ type AccountServiceServer interface {
 	//   - UNAUTHENTICATED: the API key is missing, wrong or revoked.
 	//   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-	//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+	//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked
+	//     Easel to slow down.
 	GetAccount(context.Context, *GetAccountRequest) (*GetAccountResponse, error)
 	// ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
 	// orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
 	// forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-	// the first dimension in group_by, then by the second, and so on. There is a row only for
-	// combinations of values that at least one order has.
+	// the first dimension in group_by, then by the second, and so on. There is one row for
+	// each combination of values that at least one order has.
 	//
 	// If a forwarded API key has no orders, the call sends one request to the catalog to check the
 	// API key.

@@ -115,8 +115,8 @@ const (
 	// for it. QuotaFailure has the details. Retryable. Wait until the next day. There is no
 	// RetryInfo.
 	ErrorReason_API_KEY_DAILY_CAP ErrorReason = 33
-	// ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get that
-	// order's render, send that order's model and inputs with the key.
+	// ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get the
+	// render of the other order, send its model and inputs with this idempotency_key.
 	ErrorReason_IDEMPOTENCY_KEY_REUSED ErrorReason = 34
 	// ABORTED. The catalog is still processing this idempotency_key. Retryable.
 	ErrorReason_SUBMISSION_IN_PROGRESS ErrorReason = 35

@@ -89,7 +89,7 @@ const (
 	UpstreamCondition_UPSTREAM_CONDITION_UNSPECIFIED UpstreamCondition = 0
 	// The last poll succeeded.
 	UpstreamCondition_UPSTREAM_CONDITION_HEALTHY UpstreamCondition = 1
-	// The catalog asked to slow down. Polls pause for the time that it requested.
+	// The catalog asked Easel to slow down. Polls pause for the time that the catalog requested.
 	UpstreamCondition_UPSTREAM_CONDITION_THROTTLED UpstreamCondition = 2
 	// The catalog does not respond, or returns errors. Polls continue at a lower rate.
 	UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE UpstreamCondition = 3
@@ -564,8 +564,8 @@ type GetGenerationRequest struct {
 	// Maximum age of a state that comes from a watch. If zero, the state is always read from the
 	// catalog. If unset, any age is accepted.
 	//
-	// If the state is older, the render is read from the catalog, and the call fails if the catalog
-	// does not respond.
+	// If the state from the watch is older, the render is read from the catalog, and the call fails
+	// if the catalog does not respond.
 	MaxStaleness  *durationpb.Duration `protobuf:"bytes,2,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -740,8 +740,8 @@ type GenerationFilter struct {
 	// Labels that the order must have. The order may also have other labels. Over REST, use
 	// filter.labels[name]=value for each label.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Owner of the renders. Only an operator may set it. If empty, an operator gets the renders of
-	// all owners, and any other caller gets its own.
+	// Owner of the renders. Only an operator may set this field. If empty, an operator gets the
+	// renders of all owners, and any other caller gets its owner's renders.
 	Owner         string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -982,8 +982,8 @@ type WatchGenerationRequest struct {
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// State of the render at which the watch ends.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
-	// The etag of the last update that the caller has received. If nothing has changed since then,
-	// the stream starts with a heartbeat.
+	// The etag of the last update that the caller has received. If the render has not changed since
+	// that update, the stream starts with a heartbeat.
 	//
 	// Over REST, the header Last-Event-ID may contain the etag.
 	KnownEtag string `protobuf:"bytes,3,opt,name=known_etag,json=knownEtag,proto3" json:"known_etag,omitempty"`
@@ -1179,7 +1179,7 @@ type WatchGenerationResponse_Content struct {
 }
 
 type WatchGenerationResponse_Closing struct {
-	// Sent before the server ends the stream although the watch is not finished.
+	// Last message of the stream if the server ends it before the watch is finished.
 	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
 }
 
@@ -1617,7 +1617,7 @@ type WatchGenerationsResponse_Heartbeat struct {
 }
 
 type WatchGenerationsResponse_Closing struct {
-	// Sent before the server ends the stream although the watch is not finished.
+	// Last message of the stream if the server ends it before the watch is finished.
 	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
 }
 
@@ -1693,8 +1693,8 @@ type WatchEventsRequest struct {
 	//
 	// Over REST, the header Last-Event-ID may contain the token.
 	ResumeToken string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
-	// Ignored if resume_token is set. The stream starts with the oldest stored event that was written
-	// at this time or later. If unset, the stream starts with the next event.
+	// The stream starts with the oldest stored event that was written at this time or later. If
+	// unset, the stream starts with the next event. Ignored if resume_token is set.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Filter for the events. If unset, all events of the owner are sent.
 	Filter *EventFilter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
@@ -1768,8 +1768,8 @@ type EventFilter struct {
 	// Types of the events, such as "easel.generation.succeeded". Empty matches all types. An unknown
 	// type is rejected with INVALID_REQUEST. See Event.type.
 	Types []string `protobuf:"bytes,1,rep,name=types,proto3" json:"types,omitempty"`
-	// Owner of the events. Only an operator may set it. If empty, an operator receives the events of
-	// all owners.
+	// Owner of the events. Only an operator may set this field. If empty, an operator receives the
+	// events of all owners.
 	Owner         string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1950,7 +1950,7 @@ type WatchEventsResponse_CaughtUp struct {
 }
 
 type WatchEventsResponse_Closing struct {
-	// Sent before the server ends the stream.
+	// Last message of the stream, sent when the server ends it.
 	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
 }
 

@@ -54,7 +54,8 @@ const (
 //     lists the first ten violations.
 //   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
 //   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked Easel to slow
+//     down.
 //   - INTERNAL: Easel can't read a response from the catalog.
 type GenerationServiceClient interface {
 	// QuoteGeneration returns the price of a render with the given inputs. It starts no render and
@@ -90,9 +91,9 @@ type GenerationServiceClient interface {
 	//     durable ledger and one API key for all callers.
 	//   - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
 	//     idempotency_key may have placed one. Returned if this call sent nothing to the catalog, or
-	//     if the catalog definitely rejected (see below) the first attempt that this ledger has
-	//     recorded. If an earlier call may have placed the order, never send the order with another
-	//     idempotency_key.
+	//     if the first attempt that this ledger has recorded got a definite rejection (see below)
+	//     from the catalog. If an earlier call may have placed the order, never send the order with
+	//     another idempotency_key.
 	//   - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
 	//
 	// If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
@@ -437,7 +438,8 @@ func (c *generationServiceClient) DeleteGeneration(ctx context.Context, in *Dele
 //     lists the first ten violations.
 //   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
 //   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked Easel to slow
+//     down.
 //   - INTERNAL: Easel can't read a response from the catalog.
 type GenerationServiceServer interface {
 	// QuoteGeneration returns the price of a render with the given inputs. It starts no render and
@@ -473,9 +475,9 @@ type GenerationServiceServer interface {
 	//     durable ledger and one API key for all callers.
 	//   - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
 	//     idempotency_key may have placed one. Returned if this call sent nothing to the catalog, or
-	//     if the catalog definitely rejected (see below) the first attempt that this ledger has
-	//     recorded. If an earlier call may have placed the order, never send the order with another
-	//     idempotency_key.
+	//     if the first attempt that this ledger has recorded got a definite rejection (see below)
+	//     from the catalog. If an earlier call may have placed the order, never send the order with
+	//     another idempotency_key.
 	//   - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
 	//
 	// If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the

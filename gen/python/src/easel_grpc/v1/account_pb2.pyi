@@ -128,8 +128,8 @@ class Account(_message.Message):
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted,
-        if the response would exceed 4 MiB, the default limit of gRPC clients.
+        """Names of fields that the server left empty: "upstream_fields" if the response would otherwise
+        exceed 4 MiB, the default limit of gRPC clients. Currently, no other field is omitted.
         """
 
     def __init__(

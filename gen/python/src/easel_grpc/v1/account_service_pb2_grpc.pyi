@@ -43,14 +43,15 @@ class AccountServiceStub:
       - UNAUTHENTICATED: the API key is missing, wrong or revoked.
       - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-      - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+      - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked
+        Easel to slow down.
     """
     ListUsage: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]
     """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
     orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
     forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-    the first dimension in group_by, then by the second, and so on. There is a row only for
-    combinations of values that at least one order has.
+    the first dimension in group_by, then by the second, and so on. There is one row for
+    each combination of values that at least one order has.
 
     If a forwarded API key has no orders, the call sends one request to the catalog to check the
     API key.
@@ -78,14 +79,15 @@ class AccountServiceAsyncStub(AccountServiceStub):
       - UNAUTHENTICATED: the API key is missing, wrong or revoked.
       - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-      - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+      - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked
+        Easel to slow down.
     """
     ListUsage: _aio.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]  # type: ignore[assignment]
     """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
     orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
     forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-    the first dimension in group_by, then by the second, and so on. There is a row only for
-    combinations of values that at least one order has.
+    the first dimension in group_by, then by the second, and so on. There is one row for
+    each combination of values that at least one order has.
 
     If a forwarded API key has no orders, the call sends one request to the catalog to check the
     API key.
@@ -116,7 +118,8 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
           - UNAUTHENTICATED: the API key is missing, wrong or revoked.
           - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
           - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-          - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+          - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked
+            Easel to slow down.
         """
 
     @_abc_1.abstractmethod
@@ -128,8 +131,8 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
         orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
         forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-        the first dimension in group_by, then by the second, and so on. There is a row only for
-        combinations of values that at least one order has.
+        the first dimension in group_by, then by the second, and so on. There is one row for
+        each combination of values that at least one order has.
 
         If a forwarded API key has no orders, the call sends one request to the catalog to check the
         API key.

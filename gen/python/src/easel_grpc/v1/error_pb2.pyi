@@ -105,8 +105,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     RetryInfo.
     """
     IDEMPOTENCY_KEY_REUSED: _ErrorReason.ValueType  # 34
-    """ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get that
-    order's render, send that order's model and inputs with the key.
+    """ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get the
+    render of the other order, send its model and inputs with this idempotency_key.
     """
     SUBMISSION_IN_PROGRESS: _ErrorReason.ValueType  # 35
     """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
@@ -352,8 +352,8 @@ for it. QuotaFailure has the details. Retryable. Wait until the next day. There 
 RetryInfo.
 """
 IDEMPOTENCY_KEY_REUSED: ErrorReason.ValueType  # 34
-"""ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get that
-order's render, send that order's model and inputs with the key.
+"""ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get the
+render of the other order, send its model and inputs with this idempotency_key.
 """
 SUBMISSION_IN_PROGRESS: ErrorReason.ValueType  # 35
 """ABORTED. The catalog is still processing this idempotency_key. Retryable."""

@@ -63,7 +63,7 @@ class _UpstreamConditionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Ups
     UPSTREAM_CONDITION_HEALTHY: _UpstreamCondition.ValueType  # 1
     """The last poll succeeded."""
     UPSTREAM_CONDITION_THROTTLED: _UpstreamCondition.ValueType  # 2
-    """The catalog asked to slow down. Polls pause for the time that it requested."""
+    """The catalog asked Easel to slow down. Polls pause for the time that the catalog requested."""
     UPSTREAM_CONDITION_UNREACHABLE: _UpstreamCondition.ValueType  # 3
     """The catalog does not respond, or returns errors. Polls continue at a lower rate."""
     UPSTREAM_CONDITION_CREDENTIAL_REJECTED: _UpstreamCondition.ValueType  # 4
@@ -79,7 +79,7 @@ UPSTREAM_CONDITION_UNSPECIFIED: UpstreamCondition.ValueType  # 0
 UPSTREAM_CONDITION_HEALTHY: UpstreamCondition.ValueType  # 1
 """The last poll succeeded."""
 UPSTREAM_CONDITION_THROTTLED: UpstreamCondition.ValueType  # 2
-"""The catalog asked to slow down. Polls pause for the time that it requested."""
+"""The catalog asked Easel to slow down. Polls pause for the time that the catalog requested."""
 UPSTREAM_CONDITION_UNREACHABLE: UpstreamCondition.ValueType  # 3
 """The catalog does not respond, or returns errors. Polls continue at a lower rate."""
 UPSTREAM_CONDITION_CREDENTIAL_REJECTED: UpstreamCondition.ValueType  # 4
@@ -368,8 +368,8 @@ class GetGenerationRequest(_message.Message):
         """Maximum age of a state that comes from a watch. If zero, the state is always read from the
         catalog. If unset, any age is accepted.
 
-        If the state is older, the render is read from the catalog, and the call fails if the catalog
-        does not respond.
+        If the state from the watch is older, the render is read from the catalog, and the call fails
+        if the catalog does not respond.
         """
 
     def __init__(
@@ -479,8 +479,8 @@ class GenerationFilter(_message.Message):
     model_id: _builtins.str
     """ID of the model. Empty matches all models."""
     owner: _builtins.str
-    """Owner of the renders. Only an operator may set it. If empty, an operator gets the renders of
-    all owners, and any other caller gets its own.
+    """Owner of the renders. Only an operator may set this field. If empty, an operator gets the
+    renders of all owners, and any other caller gets its owner's renders.
     """
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_generation_pb2.State.ValueType]:
@@ -622,8 +622,8 @@ class WatchGenerationRequest(_message.Message):
     until: Global___WatchUntil.ValueType
     """State of the render at which the watch ends."""
     known_etag: _builtins.str
-    """The etag of the last update that the caller has received. If nothing has changed since then,
-    the stream starts with a heartbeat.
+    """The etag of the last update that the caller has received. If the render has not changed since
+    that update, the stream starts with a heartbeat.
 
     Over REST, the header Last-Event-ID may contain the etag.
     """
@@ -677,7 +677,7 @@ class WatchGenerationResponse(_message.Message):
 
     @_builtins.property
     def closing(self) -> Global___StreamClosing:
-        """Sent before the server ends the stream although the watch is not finished."""
+        """Last message of the stream if the server ends it before the watch is finished."""
 
     @_builtins.property
     def emit_time(self) -> _timestamp_pb2.Timestamp:
@@ -935,7 +935,7 @@ class WatchGenerationsResponse(_message.Message):
 
     @_builtins.property
     def closing(self) -> Global___StreamClosing:
-        """Sent before the server ends the stream although the watch is not finished."""
+        """Last message of the stream if the server ends it before the watch is finished."""
 
     @_builtins.property
     def caught_up(self) -> Global___CaughtUp:
@@ -1011,8 +1011,8 @@ class WatchEventsRequest(_message.Message):
     """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """Ignored if resume_token is set. The stream starts with the oldest stored event that was written
-        at this time or later. If unset, the stream starts with the next event.
+        """The stream starts with the oldest stored event that was written at this time or later. If
+        unset, the stream starts with the next event. Ignored if resume_token is set.
         """
 
     @_builtins.property
@@ -1048,8 +1048,8 @@ class EventFilter(_message.Message):
     TYPES_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
     owner: _builtins.str
-    """Owner of the events. Only an operator may set it. If empty, an operator receives the events of
-    all owners.
+    """Owner of the events. Only an operator may set this field. If empty, an operator receives the
+    events of all owners.
     """
     @_builtins.property
     def types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1105,7 +1105,7 @@ class WatchEventsResponse(_message.Message):
 
     @_builtins.property
     def closing(self) -> Global___StreamClosing:
-        """Sent before the server ends the stream."""
+        """Last message of the stream, sent when the server ends it."""
 
     @_builtins.property
     def emit_time(self) -> _timestamp_pb2.Timestamp:

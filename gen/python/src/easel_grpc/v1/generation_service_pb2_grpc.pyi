@@ -46,7 +46,8 @@ class GenerationServiceStub:
         lists the first ten violations.
       - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-      - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+      - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked Easel to slow
+        down.
       - INTERNAL: Easel can't read a response from the catalog.
     """
 
@@ -89,9 +90,9 @@ class GenerationServiceStub:
         durable ledger and one API key for all callers.
       - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
         idempotency_key may have placed one. Returned if this call sent nothing to the catalog, or
-        if the catalog definitely rejected (see below) the first attempt that this ledger has
-        recorded. If an earlier call may have placed the order, never send the order with another
-        idempotency_key.
+        if the first attempt that this ledger has recorded got a definite rejection (see below)
+        from the catalog. If an earlier call may have placed the order, never send the order with
+        another idempotency_key.
       - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
 
     If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
@@ -297,7 +298,8 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
         lists the first ten violations.
       - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-      - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+      - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked Easel to slow
+        down.
       - INTERNAL: Easel can't read a response from the catalog.
     """
 
@@ -337,9 +339,9 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
         durable ledger and one API key for all callers.
       - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
         idempotency_key may have placed one. Returned if this call sent nothing to the catalog, or
-        if the catalog definitely rejected (see below) the first attempt that this ledger has
-        recorded. If an earlier call may have placed the order, never send the order with another
-        idempotency_key.
+        if the first attempt that this ledger has recorded got a definite rejection (see below)
+        from the catalog. If an earlier call may have placed the order, never send the order with
+        another idempotency_key.
       - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
 
     If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
@@ -544,7 +546,8 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         lists the first ten violations.
       - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-      - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+      - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked Easel to slow
+        down.
       - INTERNAL: Easel can't read a response from the catalog.
     """
 
@@ -594,9 +597,9 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
             durable ledger and one API key for all callers.
           - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
             idempotency_key may have placed one. Returned if this call sent nothing to the catalog, or
-            if the catalog definitely rejected (see below) the first attempt that this ledger has
-            recorded. If an earlier call may have placed the order, never send the order with another
-            idempotency_key.
+            if the first attempt that this ledger has recorded got a definite rejection (see below)
+            from the catalog. If an earlier call may have placed the order, never send the order with
+            another idempotency_key.
           - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
 
         If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the

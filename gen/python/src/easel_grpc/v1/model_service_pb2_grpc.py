@@ -33,8 +33,8 @@ class ModelServiceStub(object):
     minute, it is also refreshed in the background. A record that is older than 10 minutes is
     refreshed before the call returns.
 
-    While the catalog is unavailable, asks to slow down or returns unreadable responses, calls return
-    cached records that are up to 24 hours old. During this time, a request is sent to the catalog at
+    While the catalog is unavailable, asks Easel to slow down, or returns unreadable responses, calls
+    return cached records that are up to 24 hours old. During this time, a request is sent to the catalog at
     most every 10 seconds. If the catalog rejects an API key or denies it access, all cached records
     of the key are deleted. If a model no longer exists, its cached record is deleted.
     """
@@ -65,8 +65,8 @@ class ModelServiceServicer(object):
     minute, it is also refreshed in the background. A record that is older than 10 minutes is
     refreshed before the call returns.
 
-    While the catalog is unavailable, asks to slow down or returns unreadable responses, calls return
-    cached records that are up to 24 hours old. During this time, a request is sent to the catalog at
+    While the catalog is unavailable, asks Easel to slow down, or returns unreadable responses, calls
+    return cached records that are up to 24 hours old. During this time, a request is sent to the catalog at
     most every 10 seconds. If the catalog rejects an API key or denies it access, all cached records
     of the key are deleted. If a model no longer exists, its cached record is deleted.
     """
@@ -125,8 +125,8 @@ class ModelService(object):
     minute, it is also refreshed in the background. A record that is older than 10 minutes is
     refreshed before the call returns.
 
-    While the catalog is unavailable, asks to slow down or returns unreadable responses, calls return
-    cached records that are up to 24 hours old. During this time, a request is sent to the catalog at
+    While the catalog is unavailable, asks Easel to slow down, or returns unreadable responses, calls
+    return cached records that are up to 24 hours old. During this time, a request is sent to the catalog at
     most every 10 seconds. If the catalog rejects an API key or denies it access, all cached records
     of the key are deleted. If a model no longer exists, its cached record is deleted.
     """

@@ -65,8 +65,8 @@ export declare type Account = Message<"easel.v1.Account"> & {
   budgets: Budget[];
 
   /**
-   * Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted,
-   * if the response would exceed 4 MiB, the default limit of gRPC clients.
+   * Names of fields that the server left empty: "upstream_fields" if the response would otherwise
+   * exceed 4 MiB, the default limit of gRPC clients. Currently, no other field is omitted.
    *
    * @generated from field: repeated string omitted_fields = 6;
    */

@@ -201,8 +201,8 @@ export enum ErrorReason {
   API_KEY_DAILY_CAP = 33,
 
   /**
-   * ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get that
-   * order's render, send that order's model and inputs with the key.
+   * ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get the
+   * render of the other order, send its model and inputs with this idempotency_key.
    *
    * @generated from enum value: IDEMPOTENCY_KEY_REUSED = 34;
    */

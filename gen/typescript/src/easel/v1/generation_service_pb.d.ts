@@ -214,8 +214,8 @@ export declare type GetGenerationRequest = Message<"easel.v1.GetGenerationReques
    * Maximum age of a state that comes from a watch. If zero, the state is always read from the
    * catalog. If unset, any age is accepted.
    *
-   * If the state is older, the render is read from the catalog, and the call fails if the catalog
-   * does not respond.
+   * If the state from the watch is older, the render is read from the catalog, and the call fails
+   * if the catalog does not respond.
    *
    * @generated from field: google.protobuf.Duration max_staleness = 2;
    */
@@ -316,8 +316,8 @@ export declare type GenerationFilter = Message<"easel.v1.GenerationFilter"> & {
   labels: { [key: string]: string };
 
   /**
-   * Owner of the renders. Only an operator may set it. If empty, an operator gets the renders of
-   * all owners, and any other caller gets its own.
+   * Owner of the renders. Only an operator may set this field. If empty, an operator gets the
+   * renders of all owners, and any other caller gets its owner's renders.
    *
    * @generated from field: string owner = 4;
    */
@@ -437,8 +437,8 @@ export declare type WatchGenerationRequest = Message<"easel.v1.WatchGenerationRe
   until: WatchUntil;
 
   /**
-   * The etag of the last update that the caller has received. If nothing has changed since then,
-   * the stream starts with a heartbeat.
+   * The etag of the last update that the caller has received. If the render has not changed since
+   * that update, the stream starts with a heartbeat.
    *
    * Over REST, the header Last-Event-ID may contain the etag.
    *
@@ -505,7 +505,7 @@ export declare type WatchGenerationResponse = Message<"easel.v1.WatchGenerationR
     case: "content";
   } | {
     /**
-     * Sent before the server ends the stream although the watch is not finished.
+     * Last message of the stream if the server ends it before the watch is finished.
      *
      * @generated from field: easel.v1.StreamClosing closing = 4;
      */
@@ -743,7 +743,7 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
     case: "heartbeat";
   } | {
     /**
-     * Sent before the server ends the stream although the watch is not finished.
+     * Last message of the stream if the server ends it before the watch is finished.
      *
      * @generated from field: easel.v1.StreamClosing closing = 4;
      */
@@ -815,8 +815,8 @@ export declare type WatchEventsRequest = Message<"easel.v1.WatchEventsRequest"> 
   resumeToken: string;
 
   /**
-   * Ignored if resume_token is set. The stream starts with the oldest stored event that was written
-   * at this time or later. If unset, the stream starts with the next event.
+   * The stream starts with the oldest stored event that was written at this time or later. If
+   * unset, the stream starts with the next event. Ignored if resume_token is set.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 2;
    */
@@ -858,8 +858,8 @@ export declare type EventFilter = Message<"easel.v1.EventFilter"> & {
   types: string[];
 
   /**
-   * Owner of the events. Only an operator may set it. If empty, an operator receives the events of
-   * all owners.
+   * Owner of the events. Only an operator may set this field. If empty, an operator receives the
+   * events of all owners.
    *
    * @generated from field: string owner = 2;
    */
@@ -910,7 +910,7 @@ export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"
     case: "caughtUp";
   } | {
     /**
-     * Sent before the server ends the stream.
+     * Last message of the stream, sent when the server ends it.
      *
      * @generated from field: easel.v1.StreamClosing closing = 4;
      */
@@ -1306,7 +1306,7 @@ export enum UpstreamCondition {
   HEALTHY = 1,
 
   /**
-   * The catalog asked to slow down. Polls pause for the time that it requested.
+   * The catalog asked Easel to slow down. Polls pause for the time that the catalog requested.
    *
    * @generated from enum value: UPSTREAM_CONDITION_THROTTLED = 2;
    */
@@ -1420,7 +1420,8 @@ export declare const ContentSourceSchema: GenEnum<ContentSource>;
  *     lists the first ten violations.
  *   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
  *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
- *   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+ *   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked Easel to slow
+ *     down.
  *   - INTERNAL: Easel can't read a response from the catalog.
  *
  * @generated from service easel.v1.GenerationService
@@ -1468,9 +1469,9 @@ export declare const GenerationService: GenService<{
    *     durable ledger and one API key for all callers.
    *   - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
    *     idempotency_key may have placed one. Returned if this call sent nothing to the catalog, or
-   *     if the catalog definitely rejected (see below) the first attempt that this ledger has
-   *     recorded. If an earlier call may have placed the order, never send the order with another
-   *     idempotency_key.
+   *     if the first attempt that this ledger has recorded got a definite rejection (see below)
+   *     from the catalog. If an earlier call may have placed the order, never send the order with
+   *     another idempotency_key.
    *   - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
    *
    * If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the

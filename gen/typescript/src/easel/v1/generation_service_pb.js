@@ -300,7 +300,8 @@ export const ContentSource = /*@__PURE__*/
  *     lists the first ten violations.
  *   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
  *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
- *   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+ *   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked Easel to slow
+ *     down.
  *   - INTERNAL: Easel can't read a response from the catalog.
  *
  * @generated from service easel.v1.GenerationService
