@@ -152,8 +152,8 @@ func nobodyPolls(o *outcome, say promises.Say) {
 	}
 }
 
-// Maximum numbers of requests per minute, starting one minute after the end of the last watch. The generation of an
-// unsettled order is polled at most every 10 s, and the settlement job reads it twice.
+// Maximum numbers of requests of each process per minute, starting one minute after the end of the last watch. The generation of
+// an unsettled order is polled at most every 10 s, and the settlement job reads it twice.
 const (
 	maxAloneReads = 12 // for one generation
 	maxAloneLists = 24
@@ -162,8 +162,8 @@ const (
 // settlingIsCheap checks that few requests are sent to settle orders while no watch is open.
 func settlingIsCheap(o *outcome, say promises.Say) {
 	type minute struct {
-		path string
-		at   time.Duration
+		process, path string
+		at            time.Duration
 	}
 	asked := map[minute]int{}
 	for _, r := range o.sent() {
@@ -174,7 +174,7 @@ func settlingIsCheap(o *outcome, say promises.Say) {
 		if r.op == routeList {
 			most = maxAloneLists
 		}
-		in := minute{r.path, r.at / time.Minute}
+		in := minute{r.process, r.path, r.at / time.Minute}
 		if asked[in]++; asked[in] == most+1 {
 			say(promises.Event{At: r.at, Actor: r.process}, "%d requests for %s in a minute, although the last watch ended at %v", asked[in], r.path, o.alone)
 		}
