@@ -17,7 +17,7 @@ type eraseCmd struct {
 	adminFlags
 	Owner      string `placeholder:"OWNER" help:"Erase only orders of this owner: a team, or a caller without a team."`
 	Label      string `placeholder:"NAME=VALUE" help:"Erase only orders with this label."`
-	Generation string `placeholder:"GENERATION" help:"Erase only the order of this render."`
+	Generation string `placeholder:"GENERATION" help:"Erase only the order that produced this render."`
 }
 
 // Run erases orders in several requests, because each request erases a limited number of orders.

@@ -201,7 +201,7 @@ type issuing struct {
 	keys ed25519.PrivateKey
 }
 
-// startIssuing writes a callers file with a token issuer and with the callers poster and banner, which authenticate with
+// startIssuing writes a callers file with a token issuer and with the callers "poster" and "banner", which authenticate with
 // tokens from this issuer.
 func startIssuing(t *testing.T) issuing {
 	t.Helper()

@@ -32,7 +32,7 @@ func encodingsOf(u *watch.Update) *encodings {
 const attributionTTL = 100 * time.Millisecond
 
 // encodings caches the encodings of one update, one for each attribution. Most watchers receive the same attribution,
-// but an attribution has no labels while the ledger is unavailable.
+// but those who ask while the ledger is unavailable receive one without labels.
 type encodings struct {
 	asks singleflight.Group // concurrent watchers share one query for the attribution
 

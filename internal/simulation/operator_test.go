@@ -61,7 +61,7 @@ func (w *world) orderPast(n int) {
 }
 
 // cutTransport wraps a transport that calls a handler directly. It returns an error if the handler aborts the
-// connection by a panic.
+// connection by panicking.
 type cutTransport struct{ http.RoundTripper }
 
 func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error) {

@@ -79,7 +79,7 @@ type listing struct {
 	etag            string              // etag of the generation's latest record in a list
 	state           catalog.State       // state in the generation's latest record in a list; zero if there is no record
 	hint            *catalog.Generation // record from the list that no read has confirmed yet; nil if there is no such record
-	readSinglyUntil time.Time           // time until which only individual reads poll the generation, not sweeps
+	readSinglyUntil time.Time           // time until which the generation is polled only by individual reads, not by sweeps
 }
 
 func newGeneration(id string, now time.Time, seed uint64) *generation {
