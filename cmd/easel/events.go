@@ -31,7 +31,7 @@ func (c *eventsListCmd) Run(ctx context.Context, p *cli.Program) error {
 
 type eventsReplayCmd struct {
 	adminFlags
-	Team    string `required:"" placeholder:"TEAM" help:"Team whose events to resend."`
+	Team    string `required:"" placeholder:"TEAM" help:"Resend the events of this team."`
 	Since   since  `required:"" placeholder:"TIME" help:"Resend only events written since this time (RFC 3339, or an age such as 90m or 48h)."`
 	GivenUp bool   `help:"Resend only events whose delivery was abandoned."`
 }

@@ -47,7 +47,7 @@ func in(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Stats.Conditions[k.Condition]++
 }
 
-// reads returns a function that makes a status report the ledger reading l.
+// reads returns a function that sets l as the ledger reading of a status.
 func reads(l ledger.Reading) func(*watch.Snapshot, *Status) {
 	return func(_ *watch.Snapshot, s *Status) { s.Ledger = func() ledger.Reading { return l } }
 }

@@ -16,7 +16,7 @@ const Anonymous = "anonymous"
 
 // Team is a team of callers. The zero value has no limit.
 type Team struct {
-	// Name is the name of the team. The team is the owner of its orders. Name is empty for a caller without a team.
+	// Name is the name of the team, which owns the orders of its callers. It is empty for a caller without a team.
 	Name string `yaml:"-"`
 	// Weight is the team's share of the catalog's request rate, relative to other owners. Zero means 1.
 	Weight float64

@@ -113,7 +113,7 @@ type issued struct {
 	path string
 }
 
-// loadIssuers loads a new callers file with the given issuers, and logs to logs.
+// loadIssuers loads a new callers file with the given issuers. It writes its log to logs.
 func loadIssuers(t testing.TB, logs io.Writer, issuers ...Issuer) *issued {
 	t.Helper()
 	i := &issued{path: proctest.File(t, "")}

@@ -19,7 +19,7 @@ const basePath = "/api/v1/api/catalog"
 type stub struct {
 	polls    atomic.Int64 // number of requests that read the state of generations
 	taken    atomic.Int64 // number of orders
-	unlisted atomic.Bool  // whether the list is empty instead of containing all active generations
+	unlisted atomic.Bool  // whether the list is empty; otherwise, it contains all active generations
 
 	mu          sync.Mutex
 	generations map[string]*generation

@@ -141,8 +141,8 @@ func Explain(route string, body []byte, cred Credential) []Finding {
 	return e.found
 }
 
-// explain adds the findings for one record. If v is not an object, explain tries to read v itself as the first part, for example
-// as an ID.
+// explain adds the findings for one record. If v is not an object, explain tries to read v itself as the first member of a
+// record, for example as its ID.
 func (e *explanation) explain(v JSON) {
 	r, isRecord := e.record(v)
 	if first := e.parts[0]; !isRecord && first.reads(v) {

@@ -133,7 +133,7 @@ func timeTaken(g *easelv1.Generation, now time.Time) time.Duration {
 	return max(now.Sub(g.CreateTime.AsTime()), 0)
 }
 
-// afterText returns a text such as "after 12s" for a finished generation, or "" if the duration is unknown.
+// afterText returns a phrase such as "after 12s" for a finished generation, or "" if the duration is unknown.
 func afterText(g *easelv1.Generation) string {
 	if g.TerminalTime == nil || g.CreateTime == nil {
 		return ""

@@ -47,7 +47,7 @@ final class Attempts {
   private int failures;
   private int unasked; // number of errors without a requested delay since the last success
   private int asked; // number of errors with a requested delay since the last success
-  private long failingSince = System.nanoTime(); // start of the current series of failures in nanoseconds; 0 after a success
+  private long failingSince = System.nanoTime(); // System.nanoTime() at the start of the current series of failures; 0 after a success
   private boolean warned;
   private Heartbeat last; // last heartbeat; null before the first heartbeat
 
