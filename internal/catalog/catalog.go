@@ -1,7 +1,7 @@
 // Package catalog sends requests to the Generation Catalog. It hides URLs, JSON field names, HTTP statuses and API keys behind
 // a few types and a fixed set of error kinds.
 //
-// The specification does not name many of the JSON fields. The tables in rules.go list the names that the package recognizes.
+// The specification does not name many of the JSON fields. The tables in membernames.go list the names that the package recognizes.
 // The package never guesses an amount of money.
 package catalog
 

@@ -124,8 +124,8 @@ const (
 	maxViolationDepth = 4
 )
 
-// readViolations collects the invalid fields in an error. The tables in rules.go define the forms in which an error can contain
-// them. list is the folded name (see [Fold]) of the member that contains v, or "" if v is the error itself.
+// readViolations collects the invalid fields in an error. The tables in membernames.go define the forms in which an error can
+// contain them. list is the folded name (see [Fold]) of the member that contains v, or "" if v is the error itself.
 func (e *errorBody) readViolations(v JSON, list string, depth int) {
 	if depth > maxViolationDepth {
 		return

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Record is a JSON object with an index of the members whose names are in the tables in rules.go. The other members are parsed
-// only when they are needed.
+// Record is a JSON object with an index of the members whose names are in the tables in membernames.go. The other members are
+// parsed only when they are needed.
 type Record struct {
 	sent   JSON
 	picked []picked // members in the index, with at most one for each key

@@ -8,7 +8,7 @@ import (
 
 // RulesFile is the path of the file with the rules for reading responses. Messages that suggest adding a name to a table contain
 // this path.
-const RulesFile = "internal/catalog/rules.go"
+const RulesFile = "internal/catalog/membernames.go"
 
 // Finding is the result of reading one part of a response. It contains names of members and status words, but no other values from
 // the response.

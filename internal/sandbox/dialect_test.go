@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// unspoken contains the reasons why the dialects need not cover some tables in internal/catalog/rules.go, keyed by
+// unspoken contains the reasons why the dialects need not cover some tables in internal/catalog/membernames.go, keyed by
 // table name.
 var unspoken = map[string]string{
 	"timeLayouts":    "formats, and no words",
@@ -38,7 +38,7 @@ func TestDialectsCoverEachReadingRule(t *testing.T) {
 	}
 	rows := readingRules(t)
 	if len(rows) < 60 {
-		t.Fatalf("rules.go has only %d rows", len(rows))
+		t.Fatalf("membernames.go has only %d rows", len(rows))
 	}
 	for row, words := range rows {
 		if unspoken[row] == "" && !slices.ContainsFunc(words, func(word string) bool { return spoken[plain(word)] }) {
@@ -122,11 +122,11 @@ func plain(word string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(word))
 }
 
-// readingRules returns the words in internal/catalog/rules.go, keyed by table name. If a table maps words to values,
+// readingRules returns the words in internal/catalog/membernames.go, keyed by table name. If a table maps words to values,
 // there is one entry for each value, and its key is the name of the table, a space and the name of the value.
 func readingRules(t *testing.T) map[string][]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../catalog/rules.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../catalog/membernames.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
