@@ -31,8 +31,8 @@ func encodingsOf(u *watch.Update) *encodings {
 // attribution contains a generation's owner, caller, model and labels, and comes from the ledger.
 const attributionTTL = 100 * time.Millisecond
 
-// encodings caches the encodings of one update, one for each attribution. Most watchers receive the same attribution,
-// but those who ask while the ledger is unavailable receive one without labels.
+// encodings caches the encodings of one update, one for each attribution. Most watchers receive the same attribution. A watcher
+// for which the attribution is queried while the ledger is unavailable receives one without labels.
 type encodings struct {
 	asks singleflight.Group // concurrent watchers share one query for the attribution
 
