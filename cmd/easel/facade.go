@@ -140,7 +140,7 @@ func (f *facade) openHub(ctx context.Context) (err error) {
 	if err != nil {
 		return wrongSetting("EASEL_POLL_*", err)
 	}
-	f.closeAt(stopHub, func(context.Context) error { f.hub.Close(); return nil }) //nolint:contextcheck // Close has its own timeout for recording the last states of renders
+	f.closeAt(stopHub, func(context.Context) error { f.hub.Close(); return nil }) //nolint:contextcheck // Close needs no context, because it limits the time for recording the last states itself
 	f.start(ctx, stopHub, f.hub.DivideRate)
 	f.client = f.upstream.Reporting(func(ctx context.Context, cred catalog.Credential, err error) {
 		f.hub.Called(cred, err)

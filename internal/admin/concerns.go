@@ -37,8 +37,9 @@ func (c *concerns) add(holds, grave bool, format string, args ...any) {
 	}
 }
 
-// concerns returns all warnings, grave ones first. problems contains the errors from the last reload of the files that
-// settings name, keyed by setting. The entry for [Issuers] contains the errors from reading the keys of token issuers.
+// concerns returns all warnings, starting with those that require the operator to act. problems contains the errors from the
+// last reload of the files that settings name, keyed by setting. The entry for [Issuers] contains the errors from reading the
+// keys of token issuers.
 func (r *report) concerns(problems map[string][]error) []concern {
 	all := concerns{}
 	all.add(!r.Serving, true, "This server accepts no calls: it is stopping, or still starting.")

@@ -108,19 +108,19 @@ func stateOf(o ledger.Order) string {
 type OrderQuery struct {
 	// Name is an order ID, a generation ID or an idempotency key. If Name is set, all other conditions are ignored.
 	Name string `json:"name,omitempty"`
-	// Unknown selects orders whose outcome is unknown. Reserved selects orders that still reserve money. Held selects orders
-	// whose outcome has been unknown since the ledger was copied or restored. Held orders are not resent until their
-	// callers repeat them.
+	// Unknown selects only orders whose outcome is unknown. Reserved selects only orders that still reserve money. Held
+	// selects only orders whose outcome has been unknown since the ledger was copied or restored. Held orders are not resent
+	// until their callers repeat them.
 	Unknown  bool `json:"unknown,omitempty"`
 	Reserved bool `json:"reserved,omitempty"`
 	Held     bool `json:"held,omitempty"`
-	// Owner is the owner of the orders. Empty means every owner.
+	// Owner selects only the orders of this owner. Empty means every owner.
 	Owner string `json:"owner,omitempty"`
 	// State is an element of [OrderStates]. Empty means every state.
 	State string `json:"state,omitempty"`
 	// Since selects orders that were written at or after this time. Zero means any time.
 	Since time.Time `json:"since,omitzero"`
-	// Labels are the labels that an order must have.
+	// Labels selects only orders that have all of these labels.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Limit is the maximum number of orders. Zero means the default, [listed].
 	Limit int `json:"limit,omitempty"`

@@ -30,7 +30,7 @@ func callersText(callers ...[2]string) string {
 
 // hasToken reloads the callers file and returns the name of the caller that has the token, or "" if no caller has it.
 func hasToken(callers *Callers, token string) string {
-	callers.Reload() // a server also does this every second
+	callers.Reload() // a server calls Reload every second
 	return nameOf(byToken(callers.List(), token))
 }
 

@@ -92,7 +92,7 @@ type InputField struct {
 	DisplayName string
 	Description string
 	Type        FieldType
-	Required    *bool // nil if the catalog does not report it
+	Required    *bool // whether orders must set the field; nil if the catalog does not report this
 	Default     Value // nil if there is no default
 	Allowed     []Value
 	Minimum     *float64

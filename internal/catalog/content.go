@@ -266,7 +266,7 @@ func (b *contentBody) connect(ctx context.Context) error {
 		cancel(err)
 		return err
 	}
-	b.upstream.release(permit, b.cred, nil) // a long download must not hold the permit; reading the body needs little memory
+	b.upstream.release(permit, b.cred, nil) // a download may take long but needs little memory, so it does not hold the permit
 	s := &contentStream{ctx: timed, body: resp.Body, cancel: cancel, idle: timer}
 	if err := b.accept(s, resp, from); err != nil {
 		cancel(err)
@@ -331,7 +331,7 @@ func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int6
 		return total, nil
 	case http.StatusRequestedRangeNotSatisfiable:
 		total, ok := parseUnsatisfied(resp.Header.Get("Content-Range"))
-		if !ok && from == b.at && b.at > b.start { // the response has no size, but the file must end at b.at, because the caller has received all bytes before it
+		if !ok && from == b.at && b.at > b.start { // the response does not state the size, but the bytes before b.at were delivered and none follows, so the size is b.at
 			total, ok = b.at, true
 		}
 		if !ok || total > from {

@@ -154,7 +154,7 @@ func asValue(v JSON) (Value, bool) {
 	return writer{}.value(nil, v, false, maxDepth-1)
 }
 
-// asObject returns v in canonical form if v is an object. Otherwise, the result is false.
+// asObject returns v in canonical form. It returns nil and false if v is not an object.
 func asObject(v JSON) (Value, bool) {
 	if v.Kind() != '{' {
 		return nil, false

@@ -200,8 +200,8 @@ func takeFieldType(r *Record) FieldType {
 	return kind
 }
 
-// fieldType reads a field type: a word, or a list that contains one word and possibly "null". The result is false for any
-// other value.
+// fieldType reads a field type: a word, or a list that contains one word and possibly "null". It returns FieldUnknown and false
+// for any other value.
 func fieldType(v JSON) (FieldType, bool) {
 	if list, ok := v.Items(); ok {
 		list = slices.DeleteFunc(list, func(v JSON) bool { word, _ := AsText(v); return word == "null" })

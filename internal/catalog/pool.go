@@ -110,7 +110,7 @@ func (p *pool) forgetUnused() {
 }
 
 // release records that a request no longer uses the transport t. If isRejected is true, the catalog rejected the API key. In
-// this case, release removes t once no other request uses it. Otherwise, callers could fill the pool with invented API keys.
+// this case, release removes t once no other request uses it, so that callers can't fill the pool with invented API keys.
 func (p *pool) release(key [sha256.Size]byte, t *keyTransport, isRejected bool) {
 	p.mu.Lock()
 	t.inFlight--

@@ -30,7 +30,7 @@ type part struct {
 	needed      bool // whether Easel needs this part of the record
 }
 
-// find returns the member that contains the part.
+// find returns the record's first member from which the part can be read.
 func (p part) find(r *Record) (*picked, bool) {
 	_, member, ok := find(r, p.names, func(v JSON) (bool, bool) { return true, !v.IsNull() && p.reads(v) })
 	return member, ok

@@ -20,8 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// content is the result that a scripted server sends, and a record of the requests that the server received
-// for it.
+// content is a result that a scripted server sends. It records the requests for the result.
 type content struct {
 	bytes    []byte
 	breakAt  []int // offsets at which downloads break off: the first element applies to the first stream, and so on

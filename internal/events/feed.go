@@ -135,7 +135,7 @@ func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.Fe
 	if !behind {
 		return next, true, nil
 	}
-	next, err = r.feed.ledger.Feed(ctx, r.owner, position, feedPage) // the result also contains the events that were in r.waiting
+	next, err = r.feed.ledger.Feed(ctx, r.owner, position, feedPage) // next also contains the events that were in r.waiting, because the ledger has all events
 	if isCurrent = err == nil && len(next) < feedPage; !isCurrent {
 		r.feed.mu.Lock()
 		defer r.feed.mu.Unlock()

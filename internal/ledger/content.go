@@ -170,7 +170,7 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 }
 
 // addCopies and addDeletions are the beginnings of statements that write jobs of the kinds [CopyJob] and [DeleteJob].
-// Callers append a condition on the table contents.
+// Callers append a condition that selects rows of the table named contents.
 var (
 	addCopies = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + CopyJob + `', generation_id, owner, '', {now}, {now} FROM contents WHERE `
 	// A process may still be copying the result. The deletion therefore waits until the lease of that copy job has ended.

@@ -14,11 +14,11 @@ import (
 // alternatives: an order must match one of those that are set. AnyState matches all orders. Of Unresolved, Refused and
 // Unsettled, only the first that is set applies. Unsettled has no effect if AnyState, Held or Reserved is set.
 type Filter struct {
-	// Owner is the owner of the orders. Nil means all owners.
+	// Owner selects only the orders of this owner. Nil means all owners.
 	Owner *string
-	// Generation is the ID of the generation that an order created. Empty means any.
+	// Generation selects only the order that created the generation with this ID. Empty means any order.
 	Generation string
-	// ModelID is the ID of an order's model. Empty means any.
+	// ModelID selects only the orders for this model. Empty means any model.
 	ModelID string
 	// Statuses, Existing and Deleted select orders by the state of their generation. If several are set, one of them must
 	// match. Existing selects generations that the catalog still has, and Deleted selects generations that it no longer has.

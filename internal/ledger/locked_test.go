@@ -47,7 +47,7 @@ func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // fault M3
 	}
 }
 
-// The recovery skips a locked order, so the lock does not delay other orders.
+// Resume skips an order that another transaction has locked, so that the lock does not delay the resending of other orders.
 func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 	at := proctest.Database(t)
 	l, other := open(t, at), open(t, at)

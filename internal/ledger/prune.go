@@ -10,7 +10,7 @@ import (
 // deletes some of them earlier. A durable ledger deletes only rejected orders, and keeps them for at least keptTime.
 const keptTime = 24 * time.Hour
 
-// Queries for the orders to delete. Each query selects the $2 oldest orders whose order time is $1 or later.
+// Queries for the orders to delete, oldest first. Each query returns at most $2 orders, and starts at the order time $1.
 const (
 	oldOrders     = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND order_time <= (SELECT {now}) - $3 AND state <> {open} ORDER BY order_time, id LIMIT $2`
 	refusedOrders = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {refused} AND resolved = 0 AND order_time <= (SELECT {now}) - $4

@@ -291,7 +291,8 @@ func (t *transaction) QueryContext(ctx context.Context, text string, args ...any
 	return t.querier.QueryContext(ctx, s.text, args...)
 }
 
-// statement returns text as a statement in the database's dialect. A prepared statement is bound to the transaction.
+// statement returns text as a statement in the database's dialect. If the pool has prepared the statement, the returned
+// statement uses it within the transaction.
 func (t *transaction) statement(ctx context.Context, text string) statement {
 	s := t.pool.statement(text)
 	if tx, ok := t.querier.(*sql.Tx); ok && s.prepared != nil {

@@ -21,7 +21,7 @@ const (
 type queue struct {
 	owners  map[string]*owner
 	waiting []*Permit     // requests of all owners that wait for a permit
-	now     float64       // virtual time: the highest tag that an owner had at the start of a request
+	now     float64       // virtual time of the fair queue: the highest tag of a request that has started
 	mean    time.Duration // moving average of the time in flight
 }
 

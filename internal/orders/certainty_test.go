@@ -113,7 +113,7 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // fault A10
 				}
 				attempts := len(upstream.apiKeys)
 				upstream.steps = []step{placed}
-				time.Sleep(time.Minute) // after a daily cap, the limiter delays orders for a minute
+				time.Sleep(time.Minute) // after a response that reports a daily cap, the limiter delays orders for a minute
 				receipt, err := createWithin(t, c, testCredential, plainOrder, time.Minute)
 				if err != nil || receipt.Generation.ID != "g1" || len(upstream.apiKeys) == attempts {
 					t.Errorf("the key was resent %d times and returned %+v, %v", len(upstream.apiKeys)-attempts, receipt, err)

@@ -60,8 +60,8 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 	}
 }
 
-// lasts reports whether attempts may continue after the deadline of waiting, the context of a wait. They may if a caller
-// with a later deadline has joined since the wait started.
+// lasts reports whether attempts may continue after the deadline of a wait. They may if a caller with a later deadline has
+// joined since the wait started. waiting is the context of the wait.
 func (s *submission) lasts(waiting context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -93,7 +93,7 @@ func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Obs
 		switch {
 		case err == nil:
 			failures = 0
-		case ok && away.Locked || ledger.IsFault(err): // the error affects only this state
+		case ok && away.Locked || ledger.IsFault(err): // the error is specific to this state, so other states can still be recorded
 		default:
 			failures++
 		}

@@ -157,8 +157,8 @@ func (l *look) witness(ctx context.Context) bool {
 	return l.witnessed
 }
 
-// leaveAlone reports whether the run should send no further requests, because they would probably fail for the same reason as
-// err.
+// leaveAlone reports whether no further requests should be sent after a request has failed with err, because they would
+// probably fail for the same reason.
 func leaveAlone(err error) bool {
 	kind := catalog.KindOf(err)
 	return isOutage(err) || kind == catalog.KindCredentialRejected || kind == catalog.KindRateLimited

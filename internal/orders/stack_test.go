@@ -259,7 +259,7 @@ func within(limit *int64) func(*orders.Request) {
 	}
 }
 
-// befores sets the function that is called before each request is sent.
+// befores sets r.before, a function that is called before each request is sent.
 func (r *replica) befores(f func(*http.Request) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

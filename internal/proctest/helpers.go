@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Eventually calls the function is every 20 ms until it returns true, and fails the test if this takes longer than
-// limit. The failure message contains what, which describes the condition, and the result of each function in said.
+// Eventually calls is() every 20 ms until the result is true, and fails the test if this takes longer than limit. The
+// failure message contains what, which describes the condition, and the result of each function in said.
 func Eventually(t testing.TB, limit time.Duration, what string, is func() bool, said ...func() string) {
 	t.Helper()
 	for end := time.Now().Add(limit); !is(); time.Sleep(20 * time.Millisecond) {

@@ -16,7 +16,7 @@ import (
 
 // Run contains the events of a run, and the data with which they are compared.
 type Run struct {
-	IsShared  bool // whether callers share an API key; Easel then derives the catalog's idempotency keys
+	IsShared  bool // whether callers share an API key; if so, Easel derives the idempotency keys that it sends to the catalog
 	HasLedger bool // whether there is a ledger that outlives the processes
 	HasEvents bool // teams receive events
 	Begin     time.Time

@@ -25,7 +25,7 @@ var ranks = map[easelv1.State]int{
 // IsEnd reports whether the state ends a watch.
 func IsEnd(s easelv1.State) bool { return ranks[s] >= ranks[easelv1.State_STATE_SUCCEEDED] }
 
-// follows reports whether the second state may come after the first.
+// follows reports whether a generation can have the state after at some time after the state before.
 func follows(before, after easelv1.State) bool {
 	switch {
 	case before == after || ranks[before] == 0 || ranks[after] == 0 && !IsEnd(before):
@@ -101,7 +101,7 @@ func (d deliveries) watches(e Event) Event {
 func noneTwice(r *Run, say Say) {
 	type view struct {
 		actor, generation string
-		stream            int // number of the stream; zero for a watch of a single generation, because a new stream of such a watch continues the earlier one
+		stream            int // number of the stream; always zero for watches of a single generation, so that all such streams count as a single watch
 	}
 	delivered := map[view]string{}
 	single := map[string]bool{} // whether a stream watches a single generation, keyed by actor and stream

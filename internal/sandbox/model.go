@@ -21,7 +21,7 @@ type model struct {
 // field describes an input of a model.
 type field struct {
 	name, label, help string
-	kind              string // string, integer, number, boolean, array or object
+	kind              string // JSON type: string, integer, number, boolean, array or object
 	required          bool
 	def               any      // default value, or nil
 	allowed           []string // allowed strings; nil if every string is allowed

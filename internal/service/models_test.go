@@ -238,8 +238,8 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		// The service starts a refresh every ten seconds, which makes 60 requests in ten minutes. The catalog client retries
-		// some of them, within its retry budget.
+		// The service starts a refresh every ten seconds: 60 in ten minutes. Retries by the catalog client add some requests,
+		// but its retry budget limits their number.
 		if n := s.count(); n < 55 || n > 70 {
 			t.Errorf("%d requests for 6,000 calls in ten minutes", n)
 		}

@@ -299,8 +299,8 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	return newStatus(code, r.reason, text+remedyOf(e.Violations), metadata, details...)
 }
 
-// expired returns the end of the error message for an order whose deadline has passed. It states whether the order was
-// placed and may be charged.
+// expired returns the last part of the error message for an order whose deadline has passed. This part states whether the
+// order was placed and may be charged.
 func expired(err error) string {
 	order, _ := errors.AsType[*orders.Error](err)
 	switch {

@@ -116,8 +116,8 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 	}
 }
 
-// TestEverySeededBugCompiles checks that the source compiles with each bug. Otherwise, only the nightly 'make
-// simulate-bugs' would find compile errors.
+// TestEverySeededBugCompiles checks that the source compiles with each bug. Without this test, only the
+// nightly 'make simulate-bugs' would find compile errors.
 func TestEverySeededBugCompiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it has one goroutine")

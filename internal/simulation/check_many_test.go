@@ -69,7 +69,7 @@ func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say p
 	if e.Text != fmt.Sprint(want) && !o.excused(s.open.At-time.Minute, e.At, "", "", reachLedger) { // a watch may deliver fewer generations while the ledger does not respond
 		say(e, "the stream caught up with %s generations, but the caller has %d", e.Text, want)
 	}
-	limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd/pollRate*2)*time.Second // the same limit as in seenInTime
+	limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd/pollRate*2)*time.Second // the same limit as for a watch of a single generation: see seenInTime
 	for _, id := range slices.Sorted(maps.Keys(s.has)) {
 		one := o.Truth[id]
 		if promises.IsEnd(s.has[id].State) || one.Deleted || one.Ended < 0 || s.open.At-one.Ended < limit {

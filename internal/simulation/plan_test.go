@@ -145,7 +145,7 @@ var kinds = []kind{
 		more:     func(r *rand.Rand, p *plan) { p.watchEverywhere(r) },
 		troubles: slices.Concat(ofPolls, []string{"K3", "C2", "T4s", "T4a", "T4c", "M3"}),
 	},
-	{ // this kind has a single replica, which never restarts, because a new process would not know the API key of an earlier order
+	{ // runs with a rotated API key have a single replica that never restarts, because a new process would not know the API key of an earlier order
 		name: "rotation", weight: 5, count: between{4, 8}, length: minutes(8, 15),
 		workers: between{6, 6}, pause: between{10, 10}, unit: time.Second,
 		more:     func(_ *rand.Rand, p *plan) { p.rotate() },

@@ -228,7 +228,7 @@ func (p *sharedAddress) current() *listener {
 	return p.server
 }
 
-// listen returns a new listener for the address, which replaces the current one.
+// listen replaces the listener of the address with a new one, and returns the new one.
 func (p *sharedAddress) listen() *listener {
 	l := &listener{conns: make(chan net.Conn), done: make(chan struct{})}
 	p.mu.Lock()

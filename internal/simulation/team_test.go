@@ -219,8 +219,8 @@ func (w *world) setTrap(r *replica, at step, spring func(*replica)) *trap {
 	return t
 }
 
-// met reports whether a trap is set for the given process and step. If so, it removes the trap and calls its function
-// spring.
+// met removes the trap that was set for the given process and step, and calls the trap's function spring. It returns false
+// if there is no such trap.
 func (w *world) met(process string, at step) bool {
 	if at == noStep {
 		return false
@@ -275,7 +275,7 @@ func (r *replica) linksOf(p *process) []*link {
 	return all
 }
 
-// trapped reports whether any trap is set.
+// trapped reports whether any trap (a function that is called when a process reaches a step of an order) is still waiting.
 func (w *world) trapped() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

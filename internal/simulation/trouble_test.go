@@ -184,7 +184,8 @@ func uplinks(r reach, state condition, all bool) faultAction {
 	}}
 }
 
-// breakEndpoints returns an action that disturbs the network between one tenant and one replica.
+// breakEndpoints returns an action that disturbs the network between one tenant and one replica. state is the condition of the
+// network during the fault. If cut is true, the open connections are reset when the fault begins.
 func breakEndpoints(state condition, cut bool) faultAction {
 	return faultAction{reach: reachCallers, begin: func(s *runningFault) (func(), func() int) {
 		l := s.c.tenant.endpoints[s.Replica].link

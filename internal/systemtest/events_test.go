@@ -97,7 +97,7 @@ func everyIDIsOfOne(t *testing.T, told string) {
 	for _, found := range regexp.MustCompile(`(?m)^(evt_\w+) (easel\.\S+) (\S+)`).FindAllStringSubmatch(told, -1) {
 		id, event := found[1], found[2]+" "+found[3]
 		if strings.Contains(event, "budget") {
-			continue // not checked, because one subject can have several budget events, one for each threshold
+			continue // a budget can have several events of the same type, one for each threshold, so their IDs are not compared
 		}
 		if ids[id] != "" && ids[id] != event || events[event] != "" && events[event] != id {
 			t.Errorf("%s is %s and %s, and %s is %s", id, ids[id], event, event, events[event])

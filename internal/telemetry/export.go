@@ -60,8 +60,8 @@ func Exported() (names []string) {
 // disabled reports whether the environment disables traces and metrics.
 func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
 
-// setting returns the name and the value of the environment variable for a setting of the OTLP exporter. The parameter of is
-// the end of the variable's name, such as ENDPOINT. A variable that applies only to this signal takes precedence over one
+// setting returns the name and the value of the environment variable for a setting of the OTLP exporter. The argument, such as
+// "ENDPOINT", is the end of the variable's name. A variable that applies only to this signal takes precedence over one
 // that applies to all signals.
 func (s signal) setting(of string) (name, value string) {
 	name = otlpSettings + string(s) + "_" + of

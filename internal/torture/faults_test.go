@@ -22,9 +22,9 @@ type stage int
 const (
 	requesting   stage = iota // a relay has received a facade's request to the catalog
 	responding                // the relay has received the catalog's response
-	sending                   // like requesting, but the request is an order
-	sendingLarge              // like sending, but the kernel cannot accept the order in one piece
-	answering                 // like responding, but the catalog responds to an order
+	sending                   // a relay has received a facade's order to the catalog
+	sendingLarge              // a relay has received an order that is too large for the kernel to accept in one piece
+	answering                 // the relay has received the catalog's response to an order
 	returning                 // the relay between a caller and a facade has received the successful response to an order
 	returned                  // the caller has received the successful response to an order
 	committing                // a relay has received a facade's commit

@@ -8,7 +8,7 @@ import (
 // situation is the input from which plan chooses the next requests for one credential.
 type situation struct {
 	now          time.Time
-	limit        int         // maximum number of requests to choose
+	limit        int         // maximum number of requests that plan may choose
 	ready        []candidate // due generations
 	nextDue      time.Time   // earliest due time of the generations that are not in ready; zero if all are in ready
 	preferHinted bool        // whether the last read preferred hinted generations; the next read does the opposite
@@ -26,7 +26,7 @@ type situation struct {
 // candidate is a due generation.
 type candidate struct {
 	e       *generation
-	urgency float64 // priority of its read; see [poller.urgency]
+	urgency float64 // priority of the generation's read; see [poller.urgency]
 	hinted  bool    // whether the list shows a change that no individual read of the generation has confirmed yet
 	swept   bool    // whether a list request could poll the generation instead of an individual read
 	first   bool    // whether a watcher that has subscribed to the generation still waits for its first read

@@ -17,7 +17,7 @@ const listPause = time.Minute
 
 // list tracks the sweeps, which are requests for the catalog's list, and whether they can replace individual reads.
 type list struct {
-	unusableUntil time.Time       // time before which list requests do not replace individual reads
+	unusableUntil time.Time       // time until which list requests do not replace individual reads
 	retryAt       time.Time       // time before which the list is not requested, because the last list request failed
 	failing       bool            // whether the last list request failed, and no individual read has received a response since then
 	failures      int             // number of consecutive failed list requests

@@ -72,7 +72,7 @@ func TestASlowListHoldsNobodyUp(t *testing.T) {
 		b.watch(ids...)
 		pass(3 * time.Second)
 		b.up.with(func(u *upstream) { u.listDelay = 20 * time.Second })
-		pass(3 * time.Second) // until a list poll is in flight
+		pass(3 * time.Second) // long enough for a list poll to be in flight
 		s := b.watch("a", "b", "c", "d")
 		pass(3 * time.Second)
 		b.wantStates(s, "queued", "queued", "queued", "queued")

@@ -25,7 +25,7 @@ type poller struct {
 // job is one request to the catalog: for one generation, for the account, or for the list.
 type job struct {
 	Poll
-	generations []*generation // generations that the request polls; they stay in memory until the job ends
+	generations []*generation // generations that the request polls; they stay in memory until its result has been applied
 	counted     []*watcher    // watchers whose traces are in Poll.Open
 	since       time.Time     // for a sweep: the job must use a list that was requested at or after this time
 }

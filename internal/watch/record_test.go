@@ -43,8 +43,8 @@ func (r *records) Record(ctx context.Context, cred catalog.Credential, seen []Si
 	return noRecorder{}.Record(ctx, cred, seen)
 }
 
-// become sets the function off. If the function is nil, the ledger is available. Otherwise, each attempt to record
-// states calls the function and then fails.
+// become sets r.off. If off is nil, the ledger is available. Otherwise, each attempt to record states calls off and
+// then fails.
 func (r *records) become(off func(context.Context)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

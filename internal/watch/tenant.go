@@ -112,7 +112,7 @@ func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.D
 	return t.history.LastCurve(t.historyOf(e)).Delay(before.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
 }
 
-// regressed counts a record that was dropped because its state may not follow the current one. Of consecutive dropped records
+// regressed counts a record that was dropped because its state cannot follow the current one. Of consecutive dropped records
 // with the same state, it logs only the first.
 func (t *tenant) regressed(e *generation, g catalog.Generation) {
 	t.stats.Regressions++
@@ -307,7 +307,7 @@ func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResu
 	case complete(r.Generation) && (t.list.fullRecords || !e.fresh && !e.knownOtherwise(r.Etag)):
 		t.apply(e, r.Generation, r.Etag, result)
 		t.scheduleNext(e, now)
-	case known: // only details have changed; this may happen often and does not justify an extra read
+	case known: // only details have changed; they may change often, so they do not justify an extra read
 		e.setHint(r.Generation)
 		t.scheduleNext(e, now)
 	default:
@@ -327,8 +327,9 @@ func (t *tenant) recheck(e *generation, now time.Time) {
 	t.pollAt(e, now)
 }
 
-// applyHints applies each hint, which is a list's record that no read has confirmed, if the function complete accepts it. It
-// does nothing unless the last comparison showed that the list's records are as complete as the responses to reads.
+// applyHints applies hints. A hint is a record from the list that no read has confirmed yet. applyHints skips hints that the
+// function complete rejects. It does nothing unless the last comparison showed that the list's records are as complete as the
+// responses to reads.
 func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	if !t.list.fullRecords {
 		return

@@ -107,7 +107,7 @@ type Event struct {
 	Update    *Update
 	Heartbeat *Heartbeat
 	CaughtUp  bool    // whether the watch has delivered the initial states of all generations that were known when it started
-	Known     *Update // initial state that the caller already has, in which case Heartbeat replaces the initial update; otherwise nil
+	Known     *Update // initial state, if the caller already has it and therefore receives a Heartbeat instead of an Update; otherwise nil
 }
 
 // Update is a state of a generation that is new to a watcher. All watchers of the generation share it, so it must not be

@@ -181,7 +181,7 @@ func (o Order) Concluded(lease int, outcome Outcome, generation string) Step {
 		return o.stay(Nothing, Unknown) // the holder of the later lease records the outcome
 	}
 	o.Leased = false
-	if outcome == KeyRefused || outcome == TurnedAway && lease == 1 && !o.Held { // no attempt under this or another lease can have been accepted
+	if outcome == KeyRefused || outcome == TurnedAway && lease == 1 && !o.Held { // no attempt under this lease or an earlier one can have been accepted
 		o.State, o.Held = Refused, false
 		return Step{o, Nothing, NotPlaced}
 	}

@@ -123,8 +123,8 @@ func (w *world) exists(of team) bool {
 	return w.lost > 0
 }
 
-// take processes a row's request in the catalog. If the catalog already has a generation for the idempotency key under the
-// same API key, it creates none.
+// take changes the world as if the catalog had received a row's request. The catalog charges the order unless it already has a
+// generation for the idempotency key under the same API key. rotated is true if the API key has changed since the first attempt.
 func (w *world) take(row uint8, rotated bool) {
 	if !w.exists(w.teams[row]) || w.forgot || rotated {
 		w.charges[row]++
@@ -194,7 +194,7 @@ func (r replica) order() (n int) {
 	return n
 }
 
-// step calls also for each world that can follow the next step of replica n.
+// step adds each world that can follow the next step of replica n.
 func (w world) step(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if r.at != idle {
@@ -224,8 +224,7 @@ func (w world) step(n int, also func(func(*world))) {
 	}
 }
 
-// begin passes to the function also each change to the world that is possible when replica n receives a call or starts a
-// recovery.
+// begin adds each world that can follow when replica n receives a call or starts a recovery.
 func (w world) begin(n int, also func(func(*world))) {
 	if w.calls < mostCalls && !w.removed {
 		row, at := w.row(w.team)
@@ -263,9 +262,9 @@ func (w *world) leased(n int, row uint8, order Order, called bool) {
 	w.replicas[n] = replica{at: checking, row: row, lease: uint8(order.Leases), called: called}
 }
 
-// write calls also for each world that can follow when replica n commits an order. The commit can fail, or it can succeed
-// although its response is lost. The transaction detects an order of the caller's other team under the same key, even if
-// the replica does not know that the caller has changed teams.
+// write adds each world that can follow when replica n commits an order. The commit can fail, or it can succeed although its
+// response is lost. The transaction detects an order of the caller's other team under the same key, even if the replica
+// does not know that the caller has changed teams.
 func (w world) write(n int, also func(func(*world))) {
 	of := w.replicas[n].team
 	also(func(w *world) { w.replicas[n] = replica{} }) // nothing is committed
@@ -422,8 +421,8 @@ func (w world) elsewhere(also func(func(*world))) {
 	}
 }
 
-// restore adds the worlds that can follow if a backup is created, or if it is restored while no process runs and no request
-// is in flight.
+// restore adds the world in which a backup of the ledger has just been created. If there is a backup and no request is in
+// flight, it adds the world in which all processes have stopped and the backup has been restored.
 func (w world) restore(also func(func(*world))) {
 	if !w.restored && w.backup == (backup{}) && w.written == 1 && w.rows[0].State == Open {
 		also(func(w *world) { w.backup = backup{w.rows, w.written} })
@@ -456,10 +455,9 @@ func (w *world) quotes() bool { return w.replicas[0].at == writing || w.replicas
 // calm reports whether no request is in flight.
 func (w *world) calm() bool { return w.late == [mostRows]bool{} }
 
-// quiet passes to the function also each change to the world that a long time without other events makes possible. The
-// resend window ends, even while a replica is paused. The catalog remembers keys for longer than the window, so it may
-// forget the key only after the window has ended, and only when nothing is in flight. An operator may check the
-// account, and decide in a later step.
+// quiet adds each world that can follow after a long time without other events. The resend window ends, even while a
+// replica is paused. The catalog remembers keys for longer than the window, so it may forget the key only after the
+// window has ended, and only when nothing is in flight. An operator may check the account, and decide in a later step.
 func (w world) quiet(also func(func(*world))) {
 	if w.written == 0 {
 		return

@@ -17,7 +17,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"                   // registers the options
 )
 
-// Read returns the descriptors of the contract's files in an image, sorted by path.
+// Read returns the descriptors of the contract's files in the descriptor image at path. They are sorted by the paths of the files.
 func Read(path string) (files []protoreflect.FileDescriptor, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -153,8 +153,8 @@ func completeSchemas(doc *openapi3.T, c contract) {
 	}
 }
 
-// openStruct allows any members in a field of type google.protobuf.Struct. Otherwise, code generators treat the object as
-// empty.
+// openStruct allows any members in a field of type google.protobuf.Struct. Code generators treat an object without declared
+// members as empty unless the schema allows other members.
 func openStruct(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	if ref.Ref == "" && field != nil && field.Message() != nil && field.Message().FullName() == "google.protobuf.Struct" {
 		ref.Value.AdditionalProperties = openapi3.AdditionalProperties{Has: new(true)}

@@ -22,8 +22,8 @@ import (
 // densities of the generations.
 
 const (
-	// pollPrice is the price of one poll, in seconds of delay: the constant c in the comment above. With this price, the mean
-	// delay is about 1 s if the median duration of the generations is 15 s.
+	// pollPrice is the number of seconds of delay that one poll is worth. With this price, the mean delay is about 1 s if the
+	// median duration of the generations is 15 s.
 	pollPrice = 2.0 / 15
 
 	// The hazard, which is the rate at which generations of a given age end, is stored in a table. Its steps of age are
