@@ -38,7 +38,7 @@ type facade struct {
 	notifier  *notifier
 	ledger    *ledger.Ledger
 	upstream  *catalog.Client
-	client    *catalog.Client // client of the catalog like the field upstream, but it also reports the result of each request attempt to the hub and to telemetry
+	client    *catalog.Client // copy of upstream that also reports the result of each request attempt to the hub and to telemetry
 	recorder  *orders.Recorder
 	hub       *watch.Hub
 	files     settingFiles

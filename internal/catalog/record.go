@@ -119,7 +119,7 @@ func optional[T any](value T, ok bool) *T {
 type weight struct {
 	names  []string
 	score  int
-	nested bool // whether the member counts even if its value is an object
+	nested bool // whether a member whose value is an object also earns the score
 }
 
 func (r *Record) score(weights []weight) (sum int) {

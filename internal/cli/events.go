@@ -33,7 +33,7 @@ func (c *FollowEvents) Run(ctx context.Context, s *session) error {
 }
 
 // eventLine formats an event as one line of JSON or text. With --quiet, the text is only the ID of the
-// render or the window of the budget.
+// render or, for an event about a budget, DAY or MONTH.
 func (s *session) eventLine(e *easel.Event) string {
 	subject := terminal.OneLine(e.Raw.GetGeneration().GetGenerationId())
 	if e.Budget != nil {

@@ -23,7 +23,7 @@ import (
 type script struct {
 	Name     string
 	Call     []string          // arguments of the program; FILE is replaced by a path in a temporary directory
-	Files    map[string]string // kinds of the files to create before the call (see prepare), keyed by name; FILE in a name is replaced by the base name of the file
+	Files    map[string]string // kinds of the files to create before the call (see prepare), keyed by name; FILE in a name is replaced by the base name of that path
 	Timeout  int               // timeout of the call in seconds; zero means the default
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
 	Requests []map[string]any  // for each call, the fields that its message must have; null means that the field must not be set

@@ -50,7 +50,8 @@ type delivery struct {
 	begin, attempts      int64
 }
 
-// giveUp abandons an event. It restarts the timeout of the later events in the same line, which had to wait for this event.
+// giveUp abandons an event. It restarts the timeout of the later events in the same queue (see [Job.Line]), which had to wait for
+// this event.
 func (t *transaction) giveUp(owner string, d delivery) error {
 	_, err := t.exec(`UPDATE events SET state = {given up}, attempts = $1, problem = $2 WHERE id = $3`, d.attempts, d.problem, d.event)
 	if err == nil {

@@ -46,7 +46,7 @@ type Config struct {
 	Service     Service
 	Logger      *slog.Logger // nil means no logging
 	// REST and Admin create the handlers of the HTTP listener and the admin listener, after the addresses are bound. Metrics
-	// creates the handler of the fourth listener. Metrics is required if MetricsAddr is set.
+	// creates the handler of the metrics listener. Metrics is required if MetricsAddr is set.
 	REST           func(*Server, *Local) (http.Handler, error)
 	Admin, Metrics func(*Server) http.Handler
 	// DrainTimeout is the time that a shutdown waits for calls to end before it aborts them. Zero means 10 s.

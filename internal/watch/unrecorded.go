@@ -26,7 +26,7 @@ func (r *recording) add(s Sighting) {
 	if s.Etag == r.etag && len(r.unrecorded) == 0 {
 		return
 	}
-	s.Inputs, s.Extra = nil, nil // the ledger does not store inputs and extra members
+	s.Inputs, s.Extra = nil, nil // the ledger stores neither inputs nor extra members
 	at := slices.IndexFunc(r.unrecorded, func(old Sighting) bool { return s.supersedes(old) })
 	if at < 0 {
 		r.unrecorded = append(r.unrecorded, s)

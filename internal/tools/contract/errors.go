@@ -15,8 +15,9 @@ import (
 // reasons is the name of the enum of error reasons, which is documented on its own page.
 const reasons = protoreflect.Name("ErrorReason")
 
-// Patterns for the comments of reasons. A comment begins with the reason's gRPC code. The HTTP status follows if it is not
-// the usual status for that code. The comment then describes the reason, and at its end states whether a retry may succeed.
+// Patterns for the comments on error reasons in the contract. A comment begins with the reason's gRPC code. The HTTP status
+// follows if it is not the usual status for that code. The comment then describes the reason, and at its end states whether a
+// retry may succeed.
 var (
 	firstSentence = regexp.MustCompile(`^([A-Z_]+)(?: \(((?:only over REST)?[^.;)]*)\))?(; [^.]+)?\.\s+`)
 	retryable     = regexp.MustCompile(`(?:^|\s)(Not retryable|Retryable)[:.]\s*([^\0]*)$`)
