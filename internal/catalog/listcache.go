@@ -23,7 +23,7 @@ type lists struct {
 
 // listRead is the result of reading the list: a list or an error.
 type listRead struct {
-	start time.Time // time when the request was sent; zero if it was not sent
+	start time.Time // time when the list request was sent; zero if it was not sent
 	list  *List
 	err   error
 }

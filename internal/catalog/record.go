@@ -49,7 +49,8 @@ func (r *Record) pick(m Member) {
 	r.picked = append(r.picked, picked{key: key, name: m.Name, value: m.Value})
 }
 
-// member returns the member with the given key. It returns nil if the record has no such member, or if the member was taken.
+// member returns the member with the given key. It returns nil if the record has no such member, or if the member is
+// marked as taken.
 func (r *Record) member(key string) *picked {
 	if r == nil {
 		return nil

@@ -29,7 +29,7 @@ type Value[T any] struct {
 	mu      sync.Mutex
 	value   T
 	sums    string    // digests of the contents from which value was parsed
-	checked time.Time // start time of the last read
+	checked time.Time // time when the last read of the files started
 	reading bool      // whether a read is running
 	problem error     // error from the last read, already logged; nil if the last read succeeded
 }

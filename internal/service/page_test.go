@@ -9,8 +9,8 @@ import (
 )
 
 // pageOf returns one page of a list of models: the model IDs on the page, and the token of the next page. letters
-// contains the IDs of all models. The list contains only the models for whose IDs chosen returns true. description is
-// the description of every model.
+// contains the IDs of all models. The list contains a model only if chosen returns true for its ID. description is the
+// description of every model.
 func pageOf(letters []string, chosen func(string) bool, description string, size int32, token string) (ids []string, next string, err error) {
 	models, next, err := page(letters, chosen, func(s string) string { return s }, func(s string) *easelv1.Model {
 		return &easelv1.Model{ModelId: s, Description: description}

@@ -132,8 +132,8 @@ func (w *watchOfEvents) resume(token string, state ledger.FeedState) error {
 	return nil
 }
 
-// token returns the resume token for a position. The token contains a digest of the feed, the position and the owner,
-// so that it is valid only for the same owner.
+// token returns the resume token for a position. The token contains the feed, the position, and a digest of the feed, the
+// position and the owner. The digest makes the token valid only for the same owner.
 func (w *watchOfEvents) token(feed string, position int64) string {
 	owner := "all"
 	if w.owner != nil {

@@ -34,7 +34,8 @@ const (
 const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
 // exported reports whether the environment enables the export of a signal. This is the case if it names an exporter for the
-// signal or, without an exporter, the endpoint of a collector.
+// signal, other than "none", or if it names no exporter but the endpoint of a collector. It returns false if OTEL_SDK_DISABLED is
+// true.
 func (s signal) exported() bool {
 	exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER")
 	_, endpoint := s.setting("ENDPOINT")

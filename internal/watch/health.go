@@ -34,7 +34,8 @@ func (h *health) succeeded(now time.Time) {
 	h.condition, h.lastErr = ConditionHealthy, ""
 }
 
-// failed records a failed poll. It pauses polling if the catalog is unavailable or rejects a shared API key.
+// failed records a failed poll. It pauses polling if the catalog rejects a shared API key, or if the catalog is
+// unavailable and at least outageFailures consecutive polls have failed.
 func (h *health) failed(err error, shared bool, now time.Time) {
 	if catalog.KindOf(err) == catalog.KindBusy {
 		return // the request was not sent
