@@ -132,7 +132,7 @@ func (a *Authenticator) identify(token string, certificate *Certificate) (*Ident
 }
 
 // forwarded returns the identity of a caller whose own API key is forwarded. It returns an error if there is no key, or if the
-// catalog is known to reject the key. Otherwise, the catalog checks the key when it receives the first request.
+// catalog is known to reject the key. It does not check the key otherwise: the catalog does so with each request.
 func (a *Authenticator) forwarded(token string) (*Identity, error) {
 	if token == "" {
 		return nil, errNoAPIKey

@@ -86,7 +86,7 @@ func wantAnswer(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle
 	}
 }
 
-// wantNoResume checks that the recovery finds no order to resend. problem is the failure message.
+// wantNoResume checks that Resume finds no order to resend. problem is the failure message.
 func wantNoResume(t *testing.T, l *ledger.Ledger, problem string) {
 	t.Helper()
 	if o, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {

@@ -42,7 +42,8 @@ func (p *pause) begin(r Result, isLate bool, now time.Time) {
 }
 
 // end handles the outcome o of a request if the request was the probe after a pause. If the catalog has served or
-// rejected the probe, the pause is over, unless a late result has extended it.
+// rejected the probe, the pause is over, unless a late result has extended it. If the probe has failed, the pause
+// starts again.
 func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	if p.probe != permit {
 		return

@@ -114,7 +114,7 @@ func (d *dispatcher) inspect(w *worker) {
 }
 
 // releaseEnded releases the ended deliveries if no worker is running. Releasing a delivery removes its watcher, which takes
-// time. This must not delay the deliveries in the queue, for example of a final state to many watchers. The caller must hold mu.
+// time and must not delay queued deliveries, such as those of a final state to many watchers. The caller must hold mu.
 func (d *dispatcher) releaseEnded() {
 	if d.worker != nil {
 		return
