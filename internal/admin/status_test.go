@@ -15,8 +15,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// quiet returns the status of a server without problems, and the snapshot of the hub in this status. A test can
-// change the snapshot.
+// quiet returns the status of a server without problems. It also returns the status's snapshot of the hub,
+// which a test can change.
 func quiet() (*watch.Snapshot, Status) {
 	hub := &watch.Snapshot{Time: time.Now()}
 	return hub, Status{

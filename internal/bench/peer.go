@@ -134,7 +134,7 @@ func (f *peer) join(key pollerKey) (p *poller, leave func()) {
 // poller reads one generation for all its watchers.
 type poller struct {
 	stop     context.CancelFunc
-	watchers int // number of watchers; guarded by the mutex of the peer
+	watchers int // number of watchers; guarded by the mutex of the [peer] that contains this poller
 
 	mu  sync.Mutex
 	now pollerState

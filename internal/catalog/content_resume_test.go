@@ -174,7 +174,7 @@ func TestAnOutageCutsResumingShort(t *testing.T) { // fault U1
 				h.answer(n, r, conn)
 				return
 			}
-			for range 4 { // four more failures; with the interrupted request, there are five, after which the client must not resume
+			for range 4 { // with the interrupted request, these are five consecutive failures, after which no request may be retried
 				permit, err := c.Limiter(testCredential.Tenant).Acquire(t.Context(), limiter.Request{})
 				if err != nil {
 					t.Error(err)

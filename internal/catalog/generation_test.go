@@ -146,7 +146,7 @@ func TestAResultIsAFileOrATextOrBoth(t *testing.T) {
 		body string
 		text string // expected text; "-" means no text
 		file bool
-		list bool // whether the generation also has the file if it is read from a list; ignored if file is false
+		list bool // whether the generation's record in a list contains the file too; ignored if file is false
 	}{
 		"an address":               {`"status":"succeeded","contentUrl":"https://x/y"`, "-", true, true},
 		"in snake case":            {`"status":"succeeded","content_url":"https://x/y"`, "-", true, true},

@@ -22,7 +22,7 @@ type pool struct {
 	limiter *limiter.Limiter // limits the number of requests in flight
 
 	mu   sync.Mutex
-	keys map[[sha256.Size]byte]*keyTransport // keyed by the SHA-256 of the Authorization header
+	keys map[[sha256.Size]byte]*keyTransport // connections of each API key, keyed by the SHA-256 of the Authorization header
 }
 
 // keyTransport contains the connections of one API key.

@@ -12,7 +12,7 @@ type Record struct {
 	picked []picked // members in the index, with at most one for each key
 }
 
-// picked is a member in the index of a Record.
+// picked is a member of a Record whose name is in one of the tables in membernames.go.
 type picked struct {
 	key   string
 	name  string // name as sent

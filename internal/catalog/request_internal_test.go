@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A late read from a request body fails with errLate while bytes are left. After the last byte, a transport reads once
-// more to receive EOF. That read must not fail with errLate.
+// After the time limit, a read from a request body fails with errLate if bytes are left. After the last byte, a
+// transport reads once more to receive EOF. That read must not fail with errLate.
 func TestABodyIsLateUntilItsLastByteHasLeft(t *testing.T) { // fault M12
 	synctest.Test(t, func(t *testing.T) {
 		read := func(n int) (left int, err error) {

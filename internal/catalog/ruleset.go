@@ -184,9 +184,9 @@ func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
 	return member, ok
 }
 
-// addMissing adds a finding for each missing part. If there is one, it also adds a finding with others, the list of the members
-// that no rule reads. If others is empty, no member can contain a missing part, so addMissing adds findings only for the parts
-// that Easel needs.
+// addMissing adds a finding for each missing part. If any part is missing, it also adds a finding with others, the list of the
+// members that no rule reads. If others is empty, no member can contain a missing part, so addMissing adds findings only for
+// the parts that Easel needs.
 func (e *explanation) addMissing(missing []part, others string) {
 	for _, p := range missing {
 		if p.needed || others != "" {

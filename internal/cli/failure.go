@@ -86,7 +86,7 @@ func (p *Problem) explain(ctx context.Context) (f failure) {
 	return f
 }
 
-// baseOf returns the error of the failed call that err wraps, or nil if err is not from a call.
+// baseOf returns the [easel.Error] that err wraps, or nil if err does not come from a call.
 func baseOf(err error) *easel.Error {
 	e := (*easel.Error)(nil)
 	errors.As(err, &e)

@@ -97,7 +97,7 @@ func hasCopy(row ledger.Content) bool {
 	return row.State == ledger.ContentCopied || row.State == ledger.ContentWaiting && row.Object != ""
 }
 
-const lookInterval = 200 * time.Millisecond // interval of the checks in [Results.Fetch] and [Results.Forget]
+const lookInterval = 200 * time.Millisecond // interval at which [Results.Fetch] and [Results.Forget] read the ledger while they wait
 
 // Fetch requests a new copy of a generation's result for an operator. It returns when the result has been copied, when an
 // attempt has failed, or when ctx is done. has is false if the ledger has no such result.

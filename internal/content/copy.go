@@ -134,9 +134,9 @@ func (r *Results) drop(ctx context.Context, object string) {
 	_ = r.Store.Delete(ctx, object)
 }
 
-// objectPrefix returns the common prefix of the names of a generation's objects. The parameter store is the name with which
-// all names of the ledger's objects begin. In each object's name, the prefix is followed by the job's ID, the job's fence and a
-// random string, so no object replaces another one.
+// objectPrefix returns the common prefix of the names of a generation's objects. The parameter store is the prefix of the names
+// of all of the ledger's objects. In each object's name, the generation's prefix is followed by the job's ID, the job's fence
+// and a random string, so that no object replaces another one.
 func objectPrefix(store, generation string) string {
 	sum := sha256.Sum256([]byte(generation))
 	name := hex.EncodeToString(sum[:])

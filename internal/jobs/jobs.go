@@ -65,7 +65,7 @@ type Jobs struct {
 	mu     sync.Mutex // guards the counts of running jobs in each kind
 }
 
-// kind is a [Kind] with its state in this process. all is the number of running jobs of the kind, and owners maps each owner to
+// kind is a [Kind] and its state in this process. all is the number of running jobs of the kind, and owners maps each owner to
 // the number of its running jobs.
 type kind struct {
 	Kind

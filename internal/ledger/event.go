@@ -225,8 +225,9 @@ func (t *transaction) deliverNow(owner, generation string) error {
 	return err
 }
 
-// deliverKept requests the delivery of at most [stepRows] of an owner's kept events about a subject, and returns their number.
-// It ignores events that are older than [DeliverTimeout]. An empty subject means all subjects.
+// deliverKept requests the delivery of events that were not scheduled when they were written, because their owner had no
+// receiver. It selects an owner's events about a subject, or about all subjects if subject is empty. It ignores events that are
+// older than [DeliverTimeout]. It requests at most [stepRows] deliveries, and returns their number.
 func (t *transaction) deliverKept(owner, subject string) (events int64, err error) {
 	var ids, subjects []string
 	err = t.query(func(row scanner) error {

@@ -10,8 +10,8 @@ import (
 // The table facts contains named values, each of which is called a fact. These facts record when the ledger was
 // copied.
 const (
-	copiedFact = "copied_time" // time when the ledger became a copy
-	sealedFact = "sealed_time" // time when the ledger was copied into another one
+	copiedFact = "copied_time" // name of the fact that stores the time when the ledger became a copy
+	sealedFact = "sealed_time" // name of the fact that stores the time when the ledger was copied into another one
 )
 
 // Names of rows in the table facts that describe the store for copies of results.

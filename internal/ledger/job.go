@@ -83,7 +83,7 @@ func (l *Ledger) OwnersOfJobs(ctx context.Context, kind string) ([]string, error
 	return ask(ctx, l, scanText, ownersOfJobs, kind)
 }
 
-// firstInLine is the SQL condition for a job that has no earlier job in its line.
+// firstInLine is the SQL condition for a job that is the earliest of the jobs with the same line, or has no line.
 const firstInLine = `(due.line = '' OR NOT EXISTS (SELECT 1 FROM jobs AS earlier
 	WHERE earlier.owner = due.owner AND earlier.line = due.line AND earlier.line <> '' AND earlier.kind = due.kind AND earlier.id < due.id))`
 

@@ -22,7 +22,7 @@ type Ledger struct {
 	window   time.Duration // period after the first attempt in which an order may be resent
 	refunds  time.Duration // time after a failure within which a refund may arrive
 	catalog  string
-	kind     string // kind of the ledger, see [Kind]
+	kind     string // kind of the ledger; see [Kind]
 	events   *EventConfig
 	audited  func(context.Context, AuditLine) // see [Config.Audited]
 	jobAdded chan struct{}                    // signals that a job was written; capacity 1

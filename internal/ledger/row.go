@@ -66,7 +66,7 @@ type Order struct {
 	// Problem is the reason why the order has no outcome yet, for operators.
 	Problem string
 
-	// Erased means that the labels and the record were erased. Later observations do not write them again.
+	// Erased means that the order's labels and its generation's record were erased. Later observations do not write them again.
 	Erased bool
 
 	placed int64 // time when the generation was recorded, in microseconds; zero if there is no generation

@@ -11,8 +11,8 @@ import (
 // Difference is an amount in the ledger that differs from the sum that it should equal: a sum of journal lines, or a sum over
 // orders.
 type Difference struct {
-	// Order and Owner identify an order. For a budget or a report, Order is empty, and Owner is the owner of the budget or
-	// report.
+	// Order and Owner identify an order. For a budget or a usage report, Order is empty, and Owner is the owner whose budget or
+	// usage it is.
 	Order, Owner string
 	// Period and Start identify the period of a budget or report. Period is empty for an order.
 	Period string

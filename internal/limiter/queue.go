@@ -84,7 +84,8 @@ func (q *queue) before(own *owner) (n float64) {
 }
 
 // start removes a request from the queue when it starts. It raises the owner's tag, which determines the owner's next
-// turn, as if the request took the mean time in flight. When the request ends, the method end corrects the tag.
+// turn, on the assumption that the request will take the mean time in flight. When the request ends, the method end
+// corrects the tag.
 func (q *queue) start(w *Permit) {
 	q.now = max(q.now, w.owner.tag)
 	w.owner.tag += 1 / w.owner.weight

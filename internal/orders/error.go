@@ -93,7 +93,7 @@ func inDoubt(err error) error {
 	return err
 }
 
-// mostProblem is the maximum size of the text that problem returns, in bytes.
+// mostProblem is the maximum size of the text that the function problem returns, in bytes.
 const mostProblem = 256
 
 // problem returns a short description of a catalog error for operators. It returns "" if err does not come from an attempt.

@@ -36,7 +36,7 @@ type Orders struct {
 	placed chan struct{} // receives a value after this process has placed an order; capacity 1
 
 	work     sync.WaitGroup
-	stopping context.Context //nolint:containedctx // done when no further attempt may start, because the process is stopping
+	stopping context.Context //nolint:containedctx // done when the process is stopping; no further attempt may start after that
 	stop     context.CancelFunc
 
 	mu          sync.Mutex

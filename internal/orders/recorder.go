@@ -17,7 +17,7 @@ import (
 const (
 	mostText       = 64 << 10    // maximum length of a result's text in an event, in bytes
 	recordBatch    = 100         // maximum number of states in each transaction
-	settleFailures = 3           // number of consecutive failures to record a state after which a batch, or a run of the settle job, stops
+	settleFailures = 3           // a batch, or a run of the settle job, stops after this number of consecutive failures to record a state
 	recordTimeout  = time.Second // timeout for a batch; short, because its transactions lock budgets
 )
 

@@ -40,7 +40,7 @@ type submission struct {
 	mu         sync.Mutex
 	wake       context.CancelCauseFunc // cancels the current wait; nil while an attempt is in flight
 	waiting    int                     // number of waiting callers
-	withdrawAt time.Time               // time at which the order is withdrawn if no attempt was sent; early enough to record the withdrawal
+	withdrawAt time.Time               // time at which the order is withdrawn if no attempt was sent; early enough to record the withdrawal before the last caller's deadline
 	until      time.Time               // deadline for further attempts once an attempt may have been accepted: the latest [answerBy] of all callers, but no later than submitTime after the last caller has disconnected
 	last       error                   // error from the last attempt; nil while an attempt is in flight
 
@@ -76,8 +76,8 @@ func (p progress) after(posted catalog.Posted, err error) progress {
 	return sent
 }
 
-// submission returns a new submission of an order. Its only caller so far waits until ctx is done. leased is the start time
-// of the query that acquired the order's lease.
+// submission returns a new submission of an order. At first, only one caller waits for its outcome, until ctx is done.
+// leased is the start time of the query that acquired the order's lease.
 func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, leased time.Time) *submission {
 	s := &submission{
 		orders: o, cred: cred, order: order, placed: leased.Add(-order.Age), leaveBy: leased.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,

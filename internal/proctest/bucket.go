@@ -49,7 +49,7 @@ func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 	b.args = slices.Concat([]string{weed}, words, []string{
 		"-dir=" + b.dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
 		"-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
-	}) // the loop below adds the ports, because the default ports may be in use
+	}) // the loop below adds flags for free ports, because the default ports may be in use
 	for _, server := range []string{"master", "volume", "filer", "s3"} {
 		for _, name := range []string{".port", ".port.grpc"} {
 			port, err := freePort()

@@ -49,7 +49,7 @@ const (
 	Done       = "done"    // the caller has received the state that it was waiting for
 	Fault      = "fault"   // a fault began or ended
 	Leaked     = "leak"    // a response contained data that must be hidden from its caller
-	Exceeded   = "over"    // the server exceeded a limit, or wrongly applied another call's limit; see Text
+	Exceeded   = "over"    // the server exceeded a limit, or wrongly applied another call's limit; Event.Text describes the violation
 )
 
 // Order outcomes in errors. Any other outcome is treated as unknown.
@@ -83,7 +83,7 @@ type Event struct {
 	Heartbeat time.Duration // requested heartbeat interval
 
 	Named []string         // generation IDs in the request of an opened stream
-	Known map[string]Known // states that the caller already has according to the request of an opened stream, keyed by generation ID
+	Known map[string]Known // states that the caller already has, as stated in its request for the stream; keyed by generation ID
 	Model string           // model filter of an opened stream; in an update, the model of the generation
 }
 

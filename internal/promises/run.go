@@ -56,7 +56,7 @@ type Truth struct {
 // Version is one version of an order in the ledger. All times are relative to the start of the run, except for Time.
 type Version struct {
 	At                                    time.Duration
-	ID, Owner, Caller, Key, APIKey        string // Key is the catalog's idempotency key
+	ID, Owner, Caller, Key, APIKey        string // Key is the idempotency key that is sent to the catalog
 	State                                 lifecycle.State
 	Generation                            string
 	Leases                                int // number of leases so far

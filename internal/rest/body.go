@@ -177,7 +177,7 @@ func faultyMember(body []byte, said string) string {
 	place := placeOfParser.FindStringSubmatch(said)
 	switch {
 	case strings.Contains(said, tooDeep):
-		return "inputs" // the parser's message contains no position, but only inputs can be nested too deeply
+		return "inputs" // the parser's message names no position, but only the member inputs can be nested too deeply
 	case place == nil:
 		return ""
 	}

@@ -157,7 +157,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	return true, nil
 }
 
-// fit is like within, but returns an error with the file's size if the range selects no byte.
+// fit is like [byteRange.within], but returns an error with the file's size if the range selects no byte.
 func (r byteRange) fit(size int64) (byteRange, error) {
 	part, ok := r.within(size)
 	if ok {

@@ -88,7 +88,7 @@ func checkQuery(raw string, names map[string]string) error {
 		if parameter != "" && !knownAs(given, names) && !slices.Contains(unknown, given) {
 			unknown = append(unknown, given)
 		}
-		if len(unknown) > service.MostViolations { // finds one more than an error may list, so that the error can state that there are more
+		if len(unknown) > service.MostViolations { // stops at one more than an error may list, so that the error can state that there are more
 			break
 		}
 	}

@@ -144,7 +144,7 @@ func (sh *account) try(method, path, body string, head ...string) (reply, error)
 	return reply{res.StatusCode, res.Header, text}, err
 }
 
-// do is like try, but the test fails if there is no response.
+// do is like [account.try], but the test fails if there is no response.
 func (sh *account) do(method, path, body string, head ...string) reply {
 	sh.t.Helper()
 	r, err := sh.try(method, path, body, head...)

@@ -27,7 +27,7 @@ type field struct {
 	allowed           []string // allowed strings; nil if every string is allowed
 	min, max          *float64 // limits for a number, or for the length of a string or array; nil means no limit
 	items             *field   // describes the items of an array; nil for other kinds
-	props             []field  // describes the members of an object; nil for other kinds
+	props             []field  // descriptions of the members of an object; nil for other kinds
 }
 
 func findModel(id string) (*model, bool) {

@@ -24,7 +24,7 @@ type call struct {
 	method string
 	origin origin
 	start  time.Time
-	ctx    context.Context //nolint:containedctx // context of the call; contains the caller once authenticated
+	ctx    context.Context //nolint:containedctx // context of the call; contains the caller after authentication
 
 	release         func() // removes the call from the counts of concurrent calls
 	entered         bool   // whether the request has passed all checks

@@ -22,7 +22,7 @@ import (
 // row is a row of the error table. It contains the catalog's response and the error that the caller must get.
 type row struct {
 	name   string
-	fault  sandbox.Fault // the injected fault; meet sets its Route
+	fault  sandbox.Fault // the injected fault; the method meet sets its Route
 	call   string        // key in errorCalls
 	code   codes.Code
 	reason string

@@ -19,7 +19,8 @@ type EventData struct {
 	Catalog string
 	// Results is the base URL of this server's REST API, for links to results. Empty means that events contain no links.
 	Results string
-	// Texts means that a text result can be downloaded like a file, because Easel keeps copies of results.
+	// Texts reports whether text results can be downloaded like files. This is the case if Easel keeps copies of
+	// results.
 	Texts bool
 }
 

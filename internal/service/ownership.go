@@ -34,7 +34,8 @@ type order struct {
 	ordered bool // whether an order exists; also true if the ledger is unavailable
 }
 
-// exists reports whether the generation is not recorded as deleted, and an order for it exists or may exist.
+// exists reports whether an order for the generation exists or may exist, and the generation is not recorded as
+// deleted.
 func (o order) exists() bool { return o.ordered && !o.Deleted }
 
 // lacks reports whether the ledger might not contain version v of the generation yet.

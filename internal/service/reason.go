@@ -157,7 +157,7 @@ func deadlinePassed() *status.Status {
 	return NewStatus(easelv1.ErrorReason_DEADLINE_EXCEEDED, "the caller's deadline has passed; retry with more time", nil)
 }
 
-// unforeseen returns the status of an unexpected error. The error's text is only logged.
+// unforeseen returns the status for an unexpected error. The error's text is only logged, and never sent to the caller.
 func unforeseen() *status.Status {
 	return NewStatus(easelv1.ErrorReason_INTERNAL, "internal error", nil)
 }

@@ -47,7 +47,7 @@ type watchOfMany struct {
 	filter      *easelv1.GenerationFilter
 	named       bool                          // whether the request names the generations; otherwise it watches all generations
 	owner       *string                       // owner of the generations; nil means any owner
-	needsLedger bool                          // whether the watch covers only orders in the ledger, so that the ledger must be available
+	needsLedger bool                          // whether the watch covers only orders in the ledger, and therefore fails if the ledger is unavailable
 	whose       map[string]ledger.Attribution // attributions of the generations at the start of the watch, keyed by generation ID; nil after the caller has caught up
 	ordered     map[string]bool               // IDs in the request that have or may have an order
 	covered     map[string]bool               // IDs of generations whose state the caller has; nil after the caller has caught up

@@ -215,7 +215,7 @@ type assault struct {
 	one     func(ctx context.Context, worker int) error
 	// hold starts an attack in the background that lasts until ctx is done. It returns the number of successes, such as opened
 	// streams. It is called once, before the neighbor's calls during the attack are measured. If hold is nil, the attack
-	// consists only of the goroutines.
+	// consists only of the calls of the function one.
 	hold func(ctx context.Context) int64
 	// least is the minimum number of successes. With fewer, the test would prove nothing.
 	least int64

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	_ "github.com/easel-grpc/easel/internal/ledger" // registers SQLite with the ledger's clock function
+	_ "github.com/easel-grpc/easel/internal/ledger" // registers the SQLite driver with the ledger's clock function
 	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )

@@ -34,7 +34,7 @@ type outcome struct {
 	posts    int           // number of orders that reached the catalog
 	settled  time.Duration // time at which the last caller finished, or at which the function run stopped waiting for it
 	late     []string      // callers that had not finished when run stopped waiting for them
-	alone    time.Duration // time at which the last caller and the last watch had ended
+	alone    time.Duration // time at which all callers and watches had ended
 	digest   string
 	left     []string // stacks of the goroutines that are still running at the end
 

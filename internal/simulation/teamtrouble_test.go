@@ -89,9 +89,10 @@ func stopAtStep(s *runningFault) (end func(), fired func() int) {
 // step returns the step that the trouble's variant selects.
 func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
 
-// atStep waits until an order on the trouble's replica reaches the step given by the parameter at. It calls spring
-// during that step and then the second function, which may block. If the step is never reached, end stops the wait.
-// Otherwise, end waits until the second function has returned. fired returns how often the step was reached.
+// atStep waits in the background until an order on the replica that the fault affects reaches a step, which is the
+// parameter at. The function spring is called during this step. Then the function after is called, which may block.
+// If the step has not been reached yet, end stops the wait. Otherwise, end waits until after has returned. fired
+// returns the number of times that the step was reached.
 func (s *runningFault) atStep(at step, spring func(*replica), after func(*replica, *process)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	p := r.current()

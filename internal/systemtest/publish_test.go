@@ -150,8 +150,8 @@ func (p *publishing) run(t *testing.T, environment map[string]string) (said stri
 	return string(out), err == nil
 }
 
-// addresses returns the environment of the publishing job, with the addresses of the simulated registries. Maven
-// Central is the only registry that needs secrets in the environment.
+// addresses returns environment variables for the publishing job: the addresses of the simulated registries, and
+// the secrets for Maven Central. The other registries need no secrets in the environment.
 func (p *publishing) addresses() map[string]string {
 	url := p.registries.URL
 	return map[string]string{

@@ -10,8 +10,8 @@ import (
 // waiters identifies a group of requests that wait for permits.
 type waiters struct{ owner, class string }
 
-// limitersReading summarizes the states of all limiters: the numbers of waiting requests and of closed limiters, the longest
-// wait, and the time until the end of the latest pause.
+// limitersReading summarizes the states of all limiters: the numbers of waiting requests and of limiters that reject or
+// delay requests, the longest wait, and the time until the end of the latest pause.
 type limitersReading struct {
 	waiting map[waiters]int
 	wait    time.Duration

@@ -39,7 +39,7 @@ const (
 // further value for all others. Values are never IDs, API keys or strings that callers choose.
 type Label struct {
 	Name   string
-	Values []string // all values; nil if Of describes the values
+	Values []string // all possible values; nil if Of describes them instead
 	Of     string
 }
 

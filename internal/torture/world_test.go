@@ -64,7 +64,7 @@ type world struct {
 	record  *promises.Record
 	work    sync.WaitGroup
 	callers []*caller
-	tokens  map[string]string // tokens, keyed by team
+	tokens  map[string]string // bearer token of each team, keyed by team name
 
 	// The following fields are set only if the world has a ledger.
 	postgres   *proctest.Postgres

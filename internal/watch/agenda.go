@@ -13,7 +13,7 @@ import (
 
 const (
 	maxUnrecorded = 10_000         // maximum number of a tenant's idle generations that are kept only because of unrecorded states
-	maxKept       = 10_000         // if a tenant has more generations than this, its new orders are polled only while they are watched
+	maxKept       = 10_000         // if there are more generations than this under one API key, new orders are polled only while they are watched
 	keepTime      = 24 * time.Hour // maximum age of an order that is polled without a watcher
 )
 
@@ -192,8 +192,8 @@ func (a *agenda) pollAt(e *generation, due time.Time) {
 	a.queue.wakeBy(due)
 }
 
-// readSingly schedules an immediate individual read of a generation that the catalog's list did not contain. For listPause from
-// now, sweeps do not poll the generation.
+// readSingly schedules an immediate individual read of a generation that the catalog's list did not contain. Sweeps do not poll
+// the generation until listPause has passed.
 func (a *agenda) readSingly(e *generation, now time.Time) {
 	e.listing.readSinglyUntil = now.Add(listPause)
 	a.pollAt(e, earliest(e.polling.due, now))
@@ -295,7 +295,7 @@ func (a *agenda) heartbeat(e *generation, now time.Time) *Heartbeat {
 
 func (a *agenda) newHeartbeat(observed time.Time) *Heartbeat {
 	beat := &Heartbeat{ObserveTime: observed, Condition: a.condition(), Failures: a.health.failures, LastError: a.health.lastErr}
-	if beat.Condition == ConditionHealthy { // the failures preceded a pause of the limiter; the pause is over, so they no longer delay updates
+	if beat.Condition == ConditionHealthy { // the failures occurred before the limiter paused all requests; the pause is over, so they no longer delay updates
 		beat.Failures, beat.LastError = 0, ""
 	}
 	return beat

@@ -34,7 +34,7 @@ type dispatcher struct {
 // worker is a goroutine of a dispatcher. Another worker replaces it when a delivery blocks it.
 type worker struct {
 	serving  *delivery    // current delivery; guarded by the dispatcher's mutex
-	progress atomic.Int64 // number of sent events and completed turns; constant while a delivery blocks the worker
+	progress atomic.Int64 // number of events sent and turns completed; does not change while a delivery blocks the worker
 	seen     int64        // progress when the worker was last checked
 	timer    *time.Timer  // fires at the next inspection
 }
@@ -106,7 +106,7 @@ func (d *dispatcher) inspect(w *worker) {
 		return
 	}
 	d.worker, d.checkAfter = nil, max(cmp.Or(d.checkAfter, handoff)/2, leastHandoff)
-	if w.serving != nil && w.serving.running { // otherwise, the worker is between two turns, and no delivery blocks it
+	if w.serving != nil && w.serving.running { // no delivery blocks a worker that is between two turns
 		w.serving.limitStall(w)
 	}
 	d.startWorker()
@@ -141,7 +141,7 @@ type delivery struct {
 	timer      *time.Timer // enqueues the delivery for its next event, unless a change enqueues it earlier
 	stallTimer *time.Timer // ends the watch if a delivery blocks for too long
 	queued     bool
-	running    bool // whether one of its turns is running
+	running    bool // whether a turn of this delivery is running
 	requeue    bool // whether the next turn must start as soon as the running turn has ended
 	ended      bool // whether the watch has ended, so that no further event is delivered
 	released   bool // done is closed
@@ -207,7 +207,7 @@ func (d *delivery) relieved(w *worker) bool {
 	return d.ended || d.dispatcher.worker != w
 }
 
-// send delivers the event of s, which is the next step of the watch. If deliver skips the event, send returns nil.
+// send delivers the event of s, a step of the watch. If deliver skips the event, send returns nil.
 func (d *delivery) send(s step) error {
 	delivered := d.tracer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
 	err := d.deliver(*s.event)

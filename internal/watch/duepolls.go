@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// situation is the input from which plan chooses the next requests for one credential.
+// situation is the input of the method plan, which chooses the next requests for one credential.
 type situation struct {
 	now          time.Time
 	limit        int         // maximum number of requests that plan may choose
 	ready        []candidate // due generations
-	nextDue      time.Time   // earliest due time of the generations that are not in ready; zero if all are in ready
+	nextDue      time.Time   // earliest due time of the generations that the field ready does not contain; zero if it contains all generations
 	preferHinted bool        // whether the last read preferred hinted generations; the next read does the opposite
 	listFailing  bool        // whether the last sweep failed, and no individual read has received a response since then
 
@@ -28,7 +28,7 @@ type candidate struct {
 	e       *generation
 	urgency float64 // priority of the generation's read; see [poller.urgency]
 	hinted  bool    // whether the list shows a change that no individual read of the generation has confirmed yet
-	swept   bool    // whether a list request could poll the generation instead of an individual read
+	swept   bool    // whether a list request can replace an individual read of the generation
 	first   bool    // whether a watcher that has subscribed to the generation still waits for its first read
 }
 

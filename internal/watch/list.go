@@ -87,9 +87,9 @@ func (l *list) rateSweep(good bool, now time.Time) {
 	}
 }
 
-// compareRecord compares the etag of e's hint, which is its record from the list, with etag, which comes from a read. If they
-// are equal, the list's records count as complete from now on. If not, they count as incomplete. A hint with omitted members is
-// not compared, because it shows nothing about other records. Finally, compareRecord discards the hint.
+// compareRecord compares etag, the etag in the response to a read of e, with the etag of e's hint. The hint is e's record from
+// the list. If the etags are equal, the list's records count as complete from now on. If not, they count as incomplete. A hint
+// with omitted members is not compared, because it shows nothing about other records. Finally, compareRecord discards the hint.
 func (l *list) compareRecord(e *generation, etag string) {
 	if hint := e.listing.hint; hint != nil && len(hint.Omitted) == 0 {
 		l.fullRecords = e.listing.etag == etag

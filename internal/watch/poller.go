@@ -183,7 +183,7 @@ func (p *poller) readAccount() *job {
 	return &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true}}
 }
 
-// sweep returns a job that requests the list. The job polls every wanted generation that the list can serve.
+// sweep returns a job that requests the list. The job polls every generation that needs a poll and can be polled with the list.
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, since: t.list.answeredAt}
@@ -205,7 +205,8 @@ func (p *poller) beginPoll(j *job, e *generation) {
 	j.account(e)
 }
 
-// begins reports whether the request of a job is still needed. If so, it counts the read or the list request in the statistics.
+// begins is called when the request of a job is about to be sent. It reports whether the request is still needed. If so, it
+// counts the read or the list request in the statistics.
 func (p *poller) begins(j *job) bool {
 	p.tenant.mu.Lock()
 	defer p.tenant.mu.Unlock()

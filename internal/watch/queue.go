@@ -13,7 +13,7 @@ type queue struct {
 
 	wake    chan struct{} // wakes the poller; capacity 1
 	planAt  time.Time     // time when the poller next decides which generations to poll
-	blocked bool          // whether no request may start before planAt
+	blocked bool          // if true, no request may start before planAt
 }
 
 func newQueue(now time.Time) queue { return queue{wake: make(chan struct{}, 1), planAt: now} }

@@ -202,7 +202,7 @@ func (t *tenant) beginWithoutList(now time.Time) {
 	}
 }
 
-// placed subscribes each watch with [Request.Orders] to those of the given new orders that the watch covers.
+// placed handles new orders. It subscribes each watch that has [Request.Orders] to the orders that the watch covers.
 func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
 	ids := slices.Sorted(maps.Keys(orders)) // sorted, so that runs are reproducible
 	for _, w := range t.everything {

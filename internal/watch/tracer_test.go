@@ -99,7 +99,7 @@ func TestAPollCarriesTheOrderAndTheWatchesThatItServesUpToSixteen(t *testing.T) 
 func TestASweepNamesAWatchOfManyOnce(t *testing.T) {
 	states, ids := generations(8)
 	heard := observed(t, states, func(_ *Hub, _ *upstream, watch func(string, ...string)) {
-		watch("of one", ids[3]) // a watch of a single generation needs no list poll
+		watch("of one", ids[3]) // a watch of a single generation needs no request for the list
 		synctest.Wait()
 		watch("of many", ids...)
 		time.Sleep(10 * time.Second)

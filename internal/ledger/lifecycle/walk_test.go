@@ -82,7 +82,8 @@ type backup struct {
 
 const id = "g"
 
-// sight is the progress of an operator who checks the account to resolve an order.
+// sight is the progress of an operator in resolving an order: what the operator has seen in the account so far, or that the
+// order is resolved.
 type sight uint8
 
 const (
@@ -302,7 +303,8 @@ func (w world) refuse(n int, also func(func(*world))) {
 	})
 }
 
-// check adds the world that follows when replica n checks whether it may send an attempt.
+// check calls also with the result of a check by replica n: either the replica may send an attempt, or it has finished the
+// attempts.
 func (w world) check(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if !w.rows[r.row].May(int(r.lease)) {
