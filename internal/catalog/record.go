@@ -151,8 +151,8 @@ func only(v JSON) JSON {
 	return v
 }
 
-// inside returns the object with the highest score: r, or an object nested in it, as in {"data":{"generation":{…}}}. It looks
-// only into members with names in wrappers, down to depth levels.
+// inside returns the object with the highest score: r, or an object nested in it, as in {"data":{"generation":{…}}}. It
+// searches only members whose names are in wrappers, and descends at most depth levels.
 func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record {
 	best := r
 	for _, name := range wrappers {

@@ -100,7 +100,7 @@ func unpack(t *testing.T, path string) fs.FS {
 	return archive
 }
 
-// holds reports whether a file whose path matches name has content that matches text.
+// holds reports whether any file has a path that matches name and content that matches text.
 func holds(t *testing.T, files fs.FS, name, text *regexp.Regexp) (found bool) {
 	t.Helper()
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {

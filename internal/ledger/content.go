@@ -90,9 +90,9 @@ func (l *Ledger) Content(ctx context.Context, generation string) (c Content, fou
 	return all[0], true, nil
 }
 
-// ContentCopied records a new copy, deletes its job, and schedules the generation's success event for immediate delivery. It
-// returns [ErrLeaseLost] if another process has leased the job, or if the copy is no longer requested. The job is deleted in
-// the same transaction, because a later request for another copy needs a new job.
+// ContentCopied records a new copy, deletes the job that made it, and schedules the generation's success event for immediate
+// delivery. It returns [ErrLeaseLost] if another process has leased the job, or if the copy is no longer requested. The job is
+// deleted in the same transaction, because a later request for another copy needs a new job.
 func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		if err := tx.endContent(j, `state = {copied}, problem = '', object = $2, size_bytes = $3, sha256 = $4, content_type = $5, etag = $6, copied_time = {now}`,

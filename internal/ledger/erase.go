@@ -11,8 +11,8 @@ import (
 
 // Erase erases the content of orders: records, events, and labels that have no budget. It also marks the copies of the orders'
 // results for deletion. Pending events are still delivered, but without the erased content. The ledger keeps the data that
-// prevents a second charge, and the amounts of money with their journal. Erase skips orders whose outcome is unknown. It returns
-// the number of orders that were not erased before.
+// prevents a second charge, and the amounts of money with their journal. Erase skips orders whose outcome is unknown. It
+// returns the number of orders that it has erased. Orders that were erased earlier do not count.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	return l.EraseFor(ctx, nil, all...)
 }
@@ -50,8 +50,8 @@ func idsByOwner(all []Order) map[string][]string {
 	return ids
 }
 
-// erase erases the content of orders, except open ones. It returns the ID and the owner of each order that was not erased
-// before.
+// erase erases the content of orders, except open ones. It returns the ID and the owner of each order that it has erased, without
+// the orders that were erased earlier.
 func erase(tx *transaction, all []Order) (erased []Order, err error) {
 	ids, placed := []string{}, map[string]Order{}
 	for _, o := range all {

@@ -124,10 +124,10 @@ type Due struct {
 // a refund can arrive late. Orders whose generation is missing are checked because the generation can reappear.
 const doubtFor = 30 * 24 * time.Hour
 
-// Due returns up to most generations that are due for a check, least recently observed first. A generation is due if it was
-// last observed at least quiet ago. Two groups are due only once a day: generations whose order is older than a day, and,
-// up to the age doubtFor, settled orders with unconfirmed money or a missing generation. Due omits newly placed generations and
-// generations with forwarded API keys.
+// Due returns up to most generations that are due for a check, least recently observed first. A generation is due if its last
+// observation is at least as old as the parameter quiet. Two groups are due only once a day: generations whose order is older
+// than a day, and generations of settled orders if money is unconfirmed or the generation is missing. The second group is due
+// only until the order reaches the age doubtFor. Due omits newly placed generations and generations with forwarded API keys.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last)

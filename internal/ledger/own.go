@@ -31,7 +31,7 @@ func (a Attribution) Equal(b Attribution) bool {
 }
 
 // whoseOwner compares an expression instead of the column owner, so that the database can't use the index on owners. With that
-// index, it would read all of the owner's orders instead of selecting the rows by generation.
+// index, the database would read all of the owner's orders instead of selecting the rows by generation.
 const (
 	ofGeneration  = `generation_id = $1`
 	ofGenerations = `generation_id {in ids}`

@@ -23,7 +23,7 @@ type catalog struct {
 	filled      time.Time
 	pausedUntil time.Time // end of the latest pause that the catalog has requested
 	passed      map[string]float64
-	lost        float64 // number of tokens that were lost because the bucket was full, not counting pauses
+	lost        float64 // number of tokens that were lost because the bucket was full; tokens that were lost during a pause do not count
 }
 
 // send sends an owner's request and reports whether the catalog accepts it. It releases p with the result.

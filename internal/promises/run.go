@@ -79,9 +79,9 @@ func (v Version) Spent() int64 {
 	return max(v.Cost-v.Refunded, v.Unconfirmed)
 }
 
-// MaxCost returns an upper bound, in cents, for the cost in the ledger. If the generation was deleted before it ended, the
-// upper bound is Cost, because the ledger does not record a cost that the catalog reports after the deletion. Otherwise, the
-// cost is not limited.
+// MaxCost returns an upper bound, in cents, for the cost in the ledger. If the generation was deleted before it ended, MaxCost
+// returns Cost, because the ledger does not record a cost that the catalog reports after the deletion. Otherwise, there is no
+// bound, and MaxCost returns math.MaxInt64.
 func (v Version) MaxCost() int64 {
 	if v.Deleted && v.Status < lifecycle.Failed {
 		return v.Cost

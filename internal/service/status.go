@@ -94,8 +94,8 @@ func badRequest(violations []Violation) *errdetails.BadRequest {
 	return bad
 }
 
-// shorten removes violations until at most MostViolations remain and bad has at most detailsLimit bytes. If it removes
-// any, it then adds a note that there are more.
+// shorten removes violations from bad until at most MostViolations remain and the encoded message has at most
+// detailsLimit bytes. If it removes any, it then adds a note that there are more.
 func shorten(bad *errdetails.BadRequest) {
 	all := len(bad.FieldViolations)
 	bad.FieldViolations = bad.FieldViolations[:min(all, MostViolations)]

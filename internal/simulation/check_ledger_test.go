@@ -62,8 +62,8 @@ func (w *world) ledgerTime(micros int64) time.Duration {
 	return time.UnixMicro(micros).Add(-w.plan.Skew).Sub(w.history.Begin)
 }
 
-// heldAt returns the version of an order that was in the ledger at the given time. key is the order's upstream key. ok
-// is false if the order was not in the ledger yet.
+// heldAt returns the version of an order that was in the ledger at the given time. key is the idempotency key that
+// Easel sends to the catalog for this order. ok is false if the order was not in the ledger yet.
 func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, ok bool) {
 	for _, c := range o.journeys[key] {
 		if c.At <= at {

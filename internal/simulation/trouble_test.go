@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Routes of the catalog, as faults and recorded requests name them.
+// Routes of the catalog, in the form that faults and recorded requests use.
 const (
 	routePlace = "POST /generations"
 	routeQuote = "POST /quote"

@@ -313,7 +313,7 @@ func (f *fleet) end() {
 		f.t.Error(b)
 	}
 	took := time.Since(f.began)
-	late := f.starts * int(renewal.Seconds()) // seconds in which the replicas together may exceed the poll rate, because some do not know about a new replica yet
+	late := f.starts * int(renewal.Seconds()) // number of seconds in which the replicas together may exceed the poll rate, because some do not know about a new replica yet
 	n, most := f.meter.since(f.began), fleetRate*(took.Seconds()+float64(late)+1)
 	f.t.Logf("%d watches of %d generations, %d streams; %d requests in %.0f s, where %.0f are allowed",
 		len(f.watchers), len(f.ids), f.streams(), n, took.Seconds(), most)

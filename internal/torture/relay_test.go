@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// relay listens on a free port and returns its address. It calls carry for each accepted connection.
+// relay listens on a free port and returns its address. It calls the function carry for each accepted connection.
 func (w *world) relay(t *testing.T, config net.ListenConfig, carry func(near *net.TCPConn)) string {
 	t.Helper()
 	listener, err := config.Listen(w.ctx, "tcp", "127.0.0.1:0")

@@ -21,8 +21,8 @@ const (
 )
 
 // dispatcher delivers the events of watches. A single goroutine, the worker, runs the deliveries one after another, because
-// waking a goroutine for each watch would cost more. A timer regularly checks the worker's progress. If the worker has made
-// none since the last check, another worker replaces it. So a blocked delivery delays the others for at most two handoffs.
+// waking a goroutine for each watch would cost more. A timer regularly checks the worker's progress. If the worker makes
+// no progress between two checks, another worker replaces it. So a blocked delivery delays the others for at most two handoffs.
 type dispatcher struct {
 	mu         sync.Mutex
 	queue      []*delivery   // ready deliveries
@@ -35,7 +35,7 @@ type dispatcher struct {
 type worker struct {
 	serving  *delivery    // current delivery; guarded by the dispatcher's mutex
 	progress atomic.Int64 // number of events sent and turns completed; does not change while a delivery blocks the worker
-	seen     int64        // progress when the worker was last checked
+	seen     int64        // value of the field progress when the worker was last checked
 	timer    *time.Timer  // fires at the next inspection
 }
 

@@ -310,9 +310,8 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 	return 0
 }
 
-// fewestWaits considers, for each watcher of the generation, the number of generations that the watcher waits for. It returns the
-// smallest of these numbers. The smaller it is, the more useful a poll of the generation is. A watcher of everything waits for at
-// least all listed generations.
+// fewestWaits returns the smallest number of generations that any watcher of this generation waits for. The smaller it is, the
+// more useful a poll of this generation is. A watcher of everything waits for at least all listed generations.
 func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {

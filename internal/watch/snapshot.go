@@ -49,7 +49,7 @@ type PolledGeneration struct {
 	Failures  int            `json:"failures"`
 	LastError string         `json:"lastError"`
 
-	waiting time.Time // start of the time without a response for the generation: its last response or, before the first, the time when it was first seen
+	waiting time.Time // time of the last response for the generation; before the first response, the time when the generation was first seen
 }
 
 func newPolledCredential(t *tenant) PolledCredential {
