@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"internal/limiter":          {"golang.org/x/time/rate"},
 	"internal/watch":            {module + "/internal/catalog", module + "/internal/limiter", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch/"},
 	"internal/watch/history":    {module + "/internal/catalog", module + "/internal/watch/schedule"},
-	"internal/watch/schedule":   {}, // may import only the standard library, because it must not have side effects
+	"internal/watch/schedule":   {}, // this package must not have side effects, so it may import only the standard library
 	"internal/reload":           {},
 	"internal/service":          {module + "/gen/", module + "/internal/auth", module + "/internal/catalog", module + "/internal/events", module + "/internal/content", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/reload", module + "/internal/watch", "github.com/tidwall/gjson", "go.opentelemetry.io/otel/trace", "google.golang.org/", "golang.org/x/sync/"},
 	"internal/ledger":           {module + "/internal/ledger/lifecycle", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "go.opentelemetry.io/", "modernc.org/sqlite"},

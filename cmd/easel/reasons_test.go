@@ -70,7 +70,7 @@ func TestEveryReasonOfTheContractIsSent(t *testing.T) {
 			if parent.Value != node {
 				return
 			}
-		default: // the reason is only compared, so it is not sent
+		default: // this code only compares the reason, and does not send it
 			return
 		}
 		sent[name] = true

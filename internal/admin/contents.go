@@ -18,7 +18,7 @@ type FetchedContent struct {
 	Problem     string `json:"problem,omitempty"` // error of the last attempt
 }
 
-// fetchTime is the maximum time that an operator's request waits until a result is copied.
+// fetchTime is the maximum time that an operator's request waits for a result to be copied.
 const fetchTime = 10 * time.Second
 
 // fetchContent serves POST /contents:fetch, which copies a result again.

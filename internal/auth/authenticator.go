@@ -18,7 +18,7 @@ const (
 	maxToken  = 8 << 10 // maximum size of a token in bytes; larger than maxAPIKey, because a JWT may contain claims for other services
 )
 
-// visibleForm matches one or more visible ASCII characters without spaces. All credentials have this form.
+// visibleForm matches one or more visible ASCII characters. Spaces do not match. All credentials have this form.
 var visibleForm = regexp.MustCompile(`^[!-~]+$`)
 
 // Config is the configuration of an [Authenticator].

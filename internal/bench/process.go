@@ -22,7 +22,7 @@ import (
 // process is a measured server.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer         // standard input; closing it makes the program that Easel is compared with exit
+	stdin  io.Closer         // standard input; closing this stops the program that Easel is compared with
 	logs   string            // path of the file that receives the process's standard error
 	addrs  map[string]string // addresses, keyed by listener name
 	exited chan struct{}

@@ -13,7 +13,8 @@ func span(values []float64) string {
 	return fmt.Sprintf("%s (%s–%s)", short(median(values)), short(slices.Min(values)), short(slices.Max(values)))
 }
 
-// short formats a number: as an integer from 100 up, and with three significant digits below 100.
+// short formats a number. If its absolute value is at least 100, the result is an integer, and
+// otherwise it has three significant digits.
 func short(v float64) string {
 	if math.Abs(v) >= 100 {
 		return fmt.Sprintf("%.0f", v)

@@ -25,7 +25,7 @@ const (
 	KindContentNotReady                    // the result is not available yet
 	KindNoContent                          // no result file exists, and none will exist later
 	KindInputsTooLarge                     // 413
-	KindOutOfRange                         // 416, or an offset beyond the end of the file
+	KindOutOfRange                         // HTTP status 416, or an offset beyond the end of the file
 	KindRateLimited                        // 429
 	KindBusy                               // because a limit in Easel was reached, either the request was not sent, or a large response was not read
 	KindUnavailable                        // 5xx, no connection or no response; if an order fails in this way, its error has KindOutcomeUnknown instead
@@ -49,7 +49,7 @@ type Error struct {
 	Kind       Kind
 	Op         string // route, such as "GET /generations/{id}"
 	Status     int    // HTTP status; 0 if there was no response
-	Code       string // the catalog's code; empty if none was sent
+	Code       string // error code from the catalog; empty if it sent none
 	Message    string // the catalog's message; empty if none was sent
 	Own        bool   // whether the response has the format of the catalog's own errors, which a proxy's errors do not have
 	AboutKey   bool   // whether the response to an order mentions the idempotency key, which means that an order with this key may exist

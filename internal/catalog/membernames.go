@@ -147,7 +147,7 @@ var (
 	dataWrapper      = "data"
 	anyErrorWrapper  = append(names(dataWrapper), errorWrappers...)
 	errorCodeNames   = names("code", "errorCode", "error", "errorType")
-	errorTypeNames   = names("type") // a code, or a URL that ends with a code (RFC 9457)
+	errorTypeNames   = names("type") // an error code, or a URL that ends with a code (RFC 9457)
 	errorTextNames   = names("message", "msg", "detail", "details", "description", "errorDescription", "errorMessage", "title", "reason", "error", "text")
 	violationLists   = names("details", "detail", "errors", "violations", "fieldViolations", "fieldErrors", "fields", "invalidParams", "invalidFields", "issues", "params")
 	keyedByField     = names("details", "errors", "violations", "fieldErrors", "fields", "invalidParams", "invalidFields")

@@ -103,7 +103,7 @@ func (p *pool) forgetUnused() {
 	}
 	maps.DeleteFunc(p.keys, func(_ [sha256.Size]byte, t *keyTransport) bool {
 		if t.inFlight == 0 {
-			go t.CloseIdleConnections() // in a goroutine, so that it does not run with mu held
+			go t.CloseIdleConnections() // runs in a goroutine, because mu is held here
 		}
 		return t.inFlight == 0
 	})

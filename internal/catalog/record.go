@@ -143,7 +143,7 @@ func unwrap(v JSON, wrappers []string, weights []weight) (*Record, bool) {
 	return top.inside(wrappers, weights, 2), true
 }
 
-// only returns the item of a list that has a single item. It returns any other value unchanged.
+// only converts a list with a single item to this item. It returns any other value unchanged.
 func only(v JSON) JSON {
 	if list, ok := v.Items(); ok && len(list) == 1 {
 		return list[0]

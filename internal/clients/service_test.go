@@ -100,8 +100,7 @@ func build(t *testing.T, dir string, words []string) {
 	proctest.Run(t, command)
 }
 
-// placed returns the words of a command. It replaces the placeholder ROOT with the path of the repository, and DIR with
-// dir.
+// placed returns words with each ROOT replaced by the path of the repository, and each DIR replaced by dir.
 func placed(t *testing.T, dir string, words []string) (found []string) {
 	t.Helper()
 	for _, word := range words {

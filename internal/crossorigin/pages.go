@@ -15,9 +15,9 @@ func RefuseWrites(next http.Handler, deny Deny) http.Handler {
 	return protection.Handler(next)
 }
 
-// RefuseReads returns a handler that calls deny for requests that other websites send through an operator's browser. It
-// denies reads too, because they can be harmful. For example, a CPU profile slows down the process. Links to the start
-// page and all other requests are passed to next.
+// RefuseReads returns a handler that calls deny for requests, including reads, that other websites send through an
+// operator's browser. Reads can be harmful: for example, a CPU profile slows down the process. All other requests, and
+// links to the start page, are passed to next.
 func RefuseReads(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

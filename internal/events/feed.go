@@ -104,7 +104,7 @@ type FeedReader struct {
 	Ready chan struct{}
 
 	waiting []ledger.FeedEvent
-	behind  bool // whether the reader must query the ledger, because waiting does not contain all of the next events
+	behind  bool // whether the reader must query the ledger, because the field waiting does not contain all of the next events
 }
 
 // Reader returns a reader of an owner's events, or of all events if owner is nil. The caller must close it.

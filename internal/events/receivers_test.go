@@ -81,7 +81,7 @@ type office struct {
 	url     string // URL of the ledger
 	ledger  *ledger.Ledger
 	teams   *events.Teams
-	secrets string // path of the file with the secrets
+	secrets string // path of the file with the receivers' signing secrets
 	sender  *events.Sender
 
 	log *proctest.Output

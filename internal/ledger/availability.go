@@ -19,7 +19,7 @@ type availability struct {
 	latest atomic.Int64 // time of the latest failure
 }
 
-// record updates a with the result of a database operation.
+// record updates the availability with the result of a database operation.
 func (a *availability) record(err error) {
 	now := time.Now().UnixNano()
 	if away, ok := errors.AsType[*Unavailable](err); ok && !away.Locked {

@@ -83,7 +83,7 @@ type move struct {
 	actor  string // operator who caused the change; empty if Easel caused it
 	placed int    // number to add to the count of placed orders in the budgets
 
-	changes    string // SQL assignments to further columns; each %s is a placeholder for one of args
+	changes    string // SQL assignments to additional columns; each %s is a placeholder for one of args
 	args       []any
 	unless     string // SQL condition; if it is true, the row is not changed and move returns errMoved; each %s is a placeholder for one of unlessArgs
 	unlessArgs []any
@@ -92,8 +92,8 @@ type move struct {
 // errMoved means that the row of an order was changed after it was read.
 var errMoved = errors.New("order changed by another transaction")
 
-// move changes an order's amounts, such as the reserved one, and the totals of its budgets. Triggers on the table orders write the
-// journal.
+// move changes an order's amounts of money, such as the reserved amount, and the totals of its budgets. Triggers on the table
+// orders write the journal.
 func (t *transaction) move(m move) error {
 	if err := t.moveRow(m); err != nil {
 		return err

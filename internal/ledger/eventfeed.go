@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Names of the facts about the event feed, which are rows of the table facts, and constants for assigning positions to events.
+// Constants for the event feed. A fact is a row of the table facts.
 const (
 	feedFact        = "feed"          // name of the fact that stores the ID of the feed
 	positionFact    = "feed_position" // name of the fact that stores the highest assigned position

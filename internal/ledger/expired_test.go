@@ -127,8 +127,8 @@ func TestNewOrderNeedsAFutureExpireTime(t *testing.T) {
 	})
 }
 
-// The second replica opens the ledger in simulated time. Its own clock is years behind the clock of the
-// database.
+// The second replica opens the ledger in simulated time, so its own clock is years behind the database's
+// clock. The order must expire by the database's clock.
 func TestTheDatabasesClockDecidesWhenAnOrderExpires(t *testing.T) { // fault M16
 	url := proctest.Database(t)
 	right := open(t, url)

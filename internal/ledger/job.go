@@ -42,7 +42,7 @@ type Change func(*transaction) error
 type Outcome struct {
 	// Ended means that the function that ran the job has already deleted it, in a separate transaction.
 	Ended bool
-	// Again means that the job runs again, from Cursor, when the duration After has passed.
+	// Again means that the job runs again after the duration After, starting at Cursor.
 	Again  bool
 	After  time.Duration
 	Cursor string

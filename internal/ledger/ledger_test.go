@@ -46,7 +46,7 @@ func request(key string) ledger.Request {
 	}
 }
 
-// write writes the order that r describes. Its idempotency key must be unused.
+// write writes the order that r describes. r's idempotency key must be unused.
 func write(t *testing.T, l *ledger.Ledger, r ledger.Request) ledger.Order {
 	t.Helper()
 	if _, step, err := l.Call(t.Context(), r); err != nil || step.Action != lifecycle.Write {

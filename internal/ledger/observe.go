@@ -55,7 +55,7 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 		if err != nil {
 			return err
 		}
-		for _, o := range all { // only orders with forwarded API keys can share a generation
+		for _, o := range all { // several orders can have the same generation only if they were placed with forwarded API keys
 			one := seen[o.Generation]
 			if one.APIKey != "" && one.APIKey != o.Owner {
 				continue

@@ -171,7 +171,7 @@ func Backup(ctx context.Context, url, file string, differs func(Difference)) (lo
 	if _, err := os.Lstat(file); err == nil {
 		return looked, fmt.Errorf("%s already exists; use a new file", file)
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(file), ".easel-backup-") // readable only by this user
+	dir, err := os.MkdirTemp(filepath.Dir(file), ".easel-backup-") // accessible only to this user
 	if err != nil {
 		return looked, fmt.Errorf("create backup directory: %w; make sure that this user can write there", err)
 	}

@@ -24,7 +24,7 @@ type Request struct {
 	Digest string
 	// InputsDigest is the SHA-256, in hex, of the exact input bytes.
 	InputsDigest string
-	// Labels are for display, reports and budgets.
+	// Labels are the order's labels, for display, reports and budgets.
 	Labels map[string]string
 	// ExpireTime is the time after which the order is not sent. Zero means no limit.
 	ExpireTime time.Time

@@ -29,7 +29,8 @@ func wantExpired(t *testing.T, err error, want orders.Outcome) {
 	}
 }
 
-// Every attempt fails, and the order expires long before the caller's deadline.
+// Every attempt fails, and the order expires long before the caller's deadline. No attempt may be sent after the
+// order has expired.
 func TestAttemptsEndWithTheExpireTime(t *testing.T) { // fault M16
 	const left = 3 * time.Second
 	for name, test := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 type Config struct {
 	*Recorder                 // required; contains the ledger
 	Catalog   *catalog.Client // required
-	Hub       *watch.Hub      // required; must use the same Recorder
+	Hub       *watch.Hub      // required; must use this Config's Recorder
 	// Ordered is called when the attempts to send an order have ended, even if no caller waits for the order any longer. ctx
 	// contains the values from the context of the call that started the attempts. If err is nil, the order was placed, and g is
 	// its generation. Ordered may be nil.

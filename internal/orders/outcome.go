@@ -130,7 +130,7 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
 		step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Leases, c)
-		if err == nil || errors.Is(err, ledger.ErrGenerationTaken) || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // uses stopping, because retries may continue after the call has ended
+		if err == nil || errors.Is(err, ledger.ErrGenerationTaken) || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // waits with stopping instead of ctx, because retries may continue after the call has ended
 			break
 		}
 	}

@@ -299,7 +299,7 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	}
 }
 
-// refuse returns the error of a call that did not write its order, for the reason in why. If another call has written an order
+// refuse returns the error of a call that did not write its order. why is the reason. If another call has written an order
 // under the same idempotency key, refuse returns nil, so that this call returns the result of that order.
 func (p *placing) refuse(ctx context.Context, why error) error {
 	if errors.Is(why, ledger.ErrOrderExpired) {

@@ -54,7 +54,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // in other cases, the wait was canceled or a caller with a later deadline has joined; s.over then decides whether to wait again
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // otherwise, either the wait was canceled or a caller with a later deadline has joined, and s.over decides whether to wait again
 			return nil, err
 		}
 	}
@@ -125,7 +125,7 @@ func (s *submission) begin() {
 // renew extends the lease. It returns an error if another process has acquired the lease, the order has expired, or the ledger
 // fails.
 func (s *submission) renew(ctx context.Context) error {
-	asked := time.Now() // the time before the query, because the lease starts while the query runs
+	asked := time.Now() // read before the query, because the lease starts while the query runs
 	may, left, err := s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Leases, s.order.APIKey)
 	if err != nil {
 		return inDoubt(err)

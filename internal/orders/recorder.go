@@ -24,7 +24,7 @@ const (
 // Recorder records observed states of generations in the ledger. Recording the same state again has no effect.
 type Recorder struct {
 	Ledger *ledger.Ledger
-	Logger *slog.Logger // for states that contradict the ledger, and for charges that exceed the quote
+	Logger *slog.Logger // logs states that contradict the ledger, and charges that exceed the quote
 }
 
 // observation converts a state to an observation for the ledger. If notFound is true, the state is a deletion that the

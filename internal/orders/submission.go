@@ -58,7 +58,7 @@ type progress int
 const (
 	unsent   progress = iota // no attempt has reached the catalog
 	rejected                 // exactly one attempt has reached the catalog, which has definitely rejected it
-	sent                     // at least one attempt has reached the catalog, and the state is neither rejected nor doubtful
+	sent                     // at least one attempt has reached the catalog, and the progress is neither rejected nor doubtful
 	doubtful                 // an attempt was rejected, but not definitely by the catalog itself, so the order may exist
 )
 

@@ -79,7 +79,7 @@ func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned 
 	}
 }
 
-// budgetsHold checks that no budget is ever exceeded, neither in the ledger nor in the catalog's accounts.
+// budgetsHold checks that no budget is ever exceeded, either in the ledger or in the catalog's accounts.
 func budgetsHold(r *Run, say Say) {
 	above, _ := r.Excess()
 	for _, v := range r.Budgets {

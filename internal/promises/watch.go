@@ -56,7 +56,7 @@ func statesGoForwards(r *Run, say Say) {
 		if known && e.Stream != before.Stream && (e.Process != before.Process || e.At-before.At > 20*time.Second) && r.mayLie(e.At) {
 			continue // allowed, because the catalog may have reverted the state, and no process remembers its earlier response
 		}
-		if e.Kind == Read && r.mayLie(e.At) { // compared only with watches, because no process remembers the state of an unwatched generation between calls
+		if e.Kind == Read && r.mayLie(e.At) { // if the catalog may revert states, a read is compared only with watches, because no process remembers the state of an unwatched generation between calls
 			if before = delivered.watches(e); before.Kind == "" {
 				continue
 			}

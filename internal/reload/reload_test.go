@@ -33,8 +33,8 @@ func parseBoth(contents ...[]byte) (string, error) {
 	return text, nil
 }
 
-// openPair opens a pair of two files, which contain "a" and "b", and runs a test with it
-// in virtual time.
+// openPair opens a pair of files, which contain "a" and "b", and runs a test with it in virtual
+// time.
 func openPair(t *testing.T, test func(p *pair)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pair{files: []string{filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")}}

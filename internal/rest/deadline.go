@@ -57,7 +57,7 @@ func (w *deadlineWriter) Write(p []byte) (written int, err error) {
 		n, err := w.ResponseWriter.Write(chunk)
 		w.liftDeadline()
 		if err != nil && time.Since(began) >= w.timeout {
-			err = errNotRead // more specific than the error from HTTP/2
+			err = errNotRead // errNotRead is more specific than the error from HTTP/2
 		}
 		written += n
 		if err != nil || written == len(p) {

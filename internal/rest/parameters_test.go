@@ -118,7 +118,7 @@ func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 			}
 		}
 	}
-	if len(known) != len(routes())+1 { // the HEAD method of downloads has its own entry
+	if len(known) != len(routes())+1 { // known also contains the HEAD method of downloads
 		t.Errorf("the parameters of %d routes are known, but there are %d routes", len(known), len(routes()))
 	}
 }

@@ -35,9 +35,9 @@ type Calls interface {
 	MaxBody() int64
 	// Metadata returns the gRPC metadata of the call for a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
-	// Call runs a call through the server's chain of processing steps, without the in-memory connection. The function handle runs
-	// instead of the method's handler. It must call sent for each message that it sends, with the number of result bytes in the
-	// message.
+	// Call runs a call through the server's chain of processing steps, without the in-memory connection. The function handle
+	// runs instead of the method's handler. For each message that handle sends, it must call sent with the number of result
+	// bytes in the message.
 	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error
 }
 

@@ -29,7 +29,8 @@ type Dialect struct {
 	Keyed bool
 	// NumericIDs makes the ID of each new generation a JSON number of 16 digits.
 	NumericIDs bool
-	// ExtraMembers adds members to responses that the catalog's specification does not define, with values of many types.
+	// ExtraMembers adds members to responses. The catalog's specification does not define these members, and their values have
+	// many types.
 	ExtraMembers bool
 	// ShowRunning changes a generation's status from "queued" to "running" when a fifth of its render time has passed. If
 	// false, the status is "queued" until the generation has finished.

@@ -41,7 +41,7 @@ type Config struct {
 	GRPCAddr, HTTPAddr, AdminAddr string
 	// MetricsAddr is the address of a fourth listener, which serves metrics and probes. Empty means that there is no such listener.
 	MetricsAddr string
-	Listeners   Listeners // open listeners that are used instead of the addresses; the server closes them
+	Listeners   Listeners // open listeners to use instead of binding the addresses; the server closes them
 	TLS         TLS       // TLS configuration of the gRPC and HTTP listeners
 	Service     Service
 	Logger      *slog.Logger // nil means no logging

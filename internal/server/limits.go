@@ -18,7 +18,7 @@ var retryInfo = &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}
 // counts limits the number of concurrent calls, streams or watched renders, for each caller and in total.
 type counts struct {
 	kind      string              // name in error messages, such as "calls"
-	each, all int                 // maximum for each caller, and maximum for all callers together
+	each, all int                 // maximum number for each caller, and for all callers together
 	reason    easelv1.ErrorReason // error reason if a call would exceed the maximum for each caller
 	remedy    string              // advice at the end of the error message if a call would exceed the maximum for each caller
 

@@ -153,7 +153,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 		if err := one.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()}, io.Discard); err != nil {
 			t.Fatal(err)
 		}
-		create(t, one, order(t, picture, string(rune('a'+i)), "a lake")) // a repeat of the order, which is not charged again
+		create(t, one, order(t, picture, string(rune('a'+i)), "a lake")) // repeats the order; the catalog does not charge it again
 	}
 	<-beat
 	// The catalog rejects one GET /me with 429, so the next call has to wait.

@@ -36,7 +36,7 @@ func (d EventData) Generation(o ledger.Order, text *string) string {
 	return d.withResult(eventJSON(attributed(generationMessage(version.Generation, version.Etag), whose)), version.Generation)
 }
 
-// withResult adds the URL of the result if the result can be downloaded.
+// withResult returns data, a JSON object. If the result can be downloaded, it adds the URL of the result to the object.
 func (d EventData) withResult(data string, g catalog.Generation) string {
 	if d.Results == "" || g.State != catalog.StateSucceeded || g.Text != nil && g.File == nil && !d.Texts {
 		return data

@@ -23,8 +23,8 @@ import (
 // generations are only in that list, not in the ledger.
 const resultsTimeout = 5 * time.Second
 
-// ListGenerations lists first the generations that have an order in the ledger. The later pages list the generations in
-// the catalog that have no order, unless the list is restricted to an owner or to labels.
+// ListGenerations first lists the generations that have an order in the ledger. Later pages list the generations in the
+// catalog that have no order, unless the list is restricted to an owner or to labels.
 func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 	filter, err := ledgerFilter(ctx, req.GetFilter())
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// domain is the domain of every ErrorInfo.
+// domain is the value of the field Domain in every ErrorInfo.
 const domain = "easel"
 
 // codesOf maps each reason to its gRPC code.

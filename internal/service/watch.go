@@ -75,7 +75,7 @@ type watchOfOne struct {
 	id      string
 	seen    order // state of the order when the watch started
 	content bool  // whether the caller wants the bytes of the result
-	file    bool  // whether the last state has a file
+	file    bool  // whether the result in the last state is a file
 	begun   bool  // whether a message was sent
 }
 

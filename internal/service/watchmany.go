@@ -96,7 +96,7 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 	all := slices.Concat(append(more, ids)...)
 	w.ordered = make(map[string]bool, len(all))
 	if w.whose, err = w.service.cfg.Orders.Owned(ctx, w.owner, all...); err != nil && w.needsLedger {
-		return nil, err // this watch covers only orders in the ledger; without the ledger, other watches only lack attributions
+		return nil, err // this watch needs the ledger, because it covers only orders; any other watch would only lack attributions
 	}
 	for _, id := range all {
 		whose, ok := w.whose[id]

@@ -36,7 +36,7 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 			if e.Outcome == promises.NotPlacedByThisCall && r.at >= e.Since && o.isOwn(e, r) && !slices.Contains(definite, r.status) {
 				say(e, "the error reports the order as not placed by this call, but it was sent at %v", r.at)
 			}
-			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // with forwarded API keys, this outcome covers only the call itself, not earlier calls to the process
+			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // with forwarded API keys, this outcome does not cover orders that earlier calls have sent
 				continue
 			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&

@@ -89,8 +89,8 @@ func oncePolled(o *outcome, say promises.Say) {
 	}
 }
 
-// onceIn performs the check of oncePolled for the polls of a single process. Two replicas may poll the same generation
-// at the same time, so their polls are checked separately.
+// onceIn checks that the polls in list, which one process has sent, do not overlap and are not too frequent: see oncePolled.
+// The polls of each process are checked separately, because two replicas may poll the same generation at the same time.
 func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	last := map[string][]request{} // at most three reads of each path, the latest ones
 	for _, r := range list {

@@ -33,7 +33,7 @@ type ledgerTrouble struct {
 	process string // prefix of the names of the affected processes; empty means all
 }
 
-// ledgerSort is the kind of a ledgerTrouble.
+// ledgerSort is a kind of ledger fault.
 type ledgerSort int
 
 const (

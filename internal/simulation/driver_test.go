@@ -74,8 +74,8 @@ func (j job) run(ctx context.Context, binary string) (r report) {
 // identical to the nanosecond. Otherwise, the run of a failing seed could not be repeated for an analysis.
 const repeated = 20
 
-// TestSimulate runs consecutive seeds until the simulated time of the runs is at least -hours hours. It is run by 'make
-// simulate'.
+// TestSimulate runs consecutive seeds until their simulated time adds up to the number of hours in the flag -hours.
+// 'make simulate' runs this test.
 func TestSimulate(t *testing.T) {
 	if *hours == 0 {
 		t.Skip("no -hours")

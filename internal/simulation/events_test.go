@@ -39,7 +39,7 @@ func (w *world) limitsOfTeams() map[string]ledger.Limits {
 	limits := map[string]ledger.Limits{}
 	for i, name := range w.plan.tenantNames() {
 		switch {
-		case !w.plan.Ledger || i == 0: // the first tenant has no team
+		case !w.plan.Ledger || i == 0: // without a ledger, there are no teams; with one, every tenant except the first has a team
 		case name == thrifty:
 			limits[name] = ledger.Limits{DailyCents: new(w.plan.Budget), MonthlyCents: new(monthlyBudget(w.plan.Budget))}
 		case i%2 == 1:

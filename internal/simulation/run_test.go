@@ -123,7 +123,7 @@ func leftOver() (left []string) {
 	bubble, _, _ = strings.Cut(bubble, "]")
 	for _, one := range strings.Split(others, "\n\n") {
 		head, _, _ := strings.Cut(one, "\n")
-		root := strings.Contains(one, "synctest.Run(") || strings.Contains(one, "synctest.testingSynctestTest(") // this goroutine waits for the end of the bubble
+		root := strings.Contains(one, "synctest.Run(") || strings.Contains(one, "synctest.testingSynctestTest(") // this goroutine waits for the end of the synctest bubble
 		if strings.Contains(head, "synctest bubble "+bubble+"]") && !root {
 			left = append(left, one)
 		}

@@ -86,7 +86,7 @@ func stopAtStep(s *runningFault) (end func(), fired func() int) {
 	})
 }
 
-// step returns the step that the trouble's variant selects.
+// step returns the step of an order that s.Variant selects.
 func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
 
 // atStep waits in the background until an order on the replica that the fault affects reaches a step, which is the

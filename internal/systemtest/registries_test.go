@@ -291,7 +291,7 @@ func (r *registries) secrets() []string {
 	return append(lines[2:len(lines)-2], githubToken, requestToken, portalPassword, portal(), passphrase, mintedByPyPI, mintedByNPM, "secret-signature")
 }
 
-// hold checks that the uploads to each registry match the packages.
+// hold checks that the uploads to each registry match packages, a map from file names to contents.
 func (r *registries) hold(t *testing.T, packages map[string]string) {
 	t.Helper()
 	want := wheelUpload{"easel_grpc-1.2.3rc1-py3-none-any.whl", packages["easel_grpc-1.2.3rc1-py3-none-any.whl"], map[string][]string{

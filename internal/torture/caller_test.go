@@ -40,7 +40,7 @@ type caller struct {
 	placed   []*easelv1.CreateGenerationRequest // orders for which the caller has received a generation
 }
 
-// outcome is the outcome of an order, as far as the caller knows it.
+// outcome is the caller's knowledge about the result of an order.
 type outcome int
 
 const (

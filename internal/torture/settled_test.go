@@ -84,7 +84,8 @@ func (w *world) settledAccount() (account sandbox.Audit, err error) {
 	}
 }
 
-// readAccount reads the account from the sandbox's administration API, for the API key of all orders.
+// readAccount reads the account from the sandbox's administration API, for the API key with which all orders are
+// placed.
 func readAccount(ctx context.Context, address string) (account sandbox.Audit, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+sandbox.AdminPath+"audit?key="+key, nil)
 	if err != nil {

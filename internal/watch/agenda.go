@@ -26,7 +26,7 @@ type agenda struct {
 
 	mu          sync.Mutex
 	generations map[string]*generation
-	order       []*generation // the values of generations in the order in which they were added, so that loops over them are reproducible
+	order       []*generation // the values of the map generations, in the order in which they were added, so that loops over them are reproducible
 	pruneAt     time.Time     // time of the next removal of idle generations
 
 	queue  queue

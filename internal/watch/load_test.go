@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// generations returns n queued generations and their IDs.
+// generations returns the states of n queued generations, keyed by ID, and the sorted IDs.
 func generations(n int) (map[string]catalog.State, []string) {
 	states, ids := map[string]catalog.State{}, make([]string, n)
 	for i := range ids {

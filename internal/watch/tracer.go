@@ -60,7 +60,7 @@ func (p Poll) Kind() string {
 // Outcome is the result of a poll.
 type Outcome struct {
 	Err     error
-	State   catalog.State // state that was read; zero if the poll did not read a single generation, or failed
+	State   catalog.State // state from a read of one generation; zero for any other poll, and after a failure
 	Changes []Change
 }
 

@@ -18,7 +18,7 @@ type Sighting struct {
 // recording tracks which states of a generation are in the ledger.
 type recording struct {
 	etag       string     // etag of the last recorded state; if empty, the next state is recorded whatever its etag is
-	unrecorded []Sighting // states observed after the last recorded one that must still be recorded, oldest first
+	unrecorded []Sighting // states that were observed after the last recorded state and must still be recorded, oldest first
 }
 
 // add adds a state that must be recorded. The state replaces an unrecorded one that it supersedes.

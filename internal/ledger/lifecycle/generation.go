@@ -82,7 +82,8 @@ type Observation struct {
 	Witnessed bool
 }
 
-// After returns the state after an observation at the given time. A refund may follow a failure within refundWindow.
+// After returns the state after the observation o, which was made at the time now. A refund may follow a failure within
+// refundWindow.
 func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration) Observed {
 	switch {
 	case o.NotFound && o.Deleted:
@@ -189,9 +190,9 @@ type Absence struct {
 	Lasting bool
 }
 
-// NotFound returns the absence as updated by another read that did not find the generation. witnessed means that a different
-// read with the same API key succeeded. The absence becomes lasting if witnessed is true and at least AbsentFor has passed
-// since the first of the consecutive reads.
+// NotFound returns the absence after one more read, at the time now, that did not find the generation. witnessed means that a
+// different read with the same API key succeeded. The absence becomes lasting if witnessed is true and at least AbsentFor has
+// passed since the first of the consecutive reads.
 func (a Absence) NotFound(now time.Time, witnessed bool) Absence {
 	if a.Since.IsZero() {
 		a.Since = now

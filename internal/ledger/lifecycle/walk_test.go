@@ -314,8 +314,8 @@ func (w world) check(n int, also func(func(*world))) {
 	also(func(w *world) { w.replicas[n].at, w.replicas[n].rotated = armed, w.rows[r.row].Rotated })
 }
 
-// attempt adds the worlds for each possible result of a POST. Even if the check before the attempt has passed, the POST is
-// not sent if the resend window or the lease has ended since then.
+// attempt adds the worlds that can result when replica n tries to send a POST. In one of them, the POST is not sent,
+// because there is no connection, or because the resend window or the lease has ended since the last check.
 func (w world) attempt(n int, also func(func(*world))) {
 	row, rotated := w.replicas[n].row, w.replicas[n].rotated
 	after := func(w *world) *replica {

@@ -8,9 +8,9 @@ func Jitter(d time.Duration, u float64) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*u))
 }
 
-// Source is a random source for one object, such as a generation. Draws from other sources do not affect its numbers, so that
-// runs are reproducible. The generator is splitmix64 (G. L. Steele et al., 2014), which needs eight bytes and is good enough
-// to spread polls.
+// Source generates random numbers for one object, such as a generation. Draws from other sources do not affect these numbers,
+// so runs are reproducible. The generator is splitmix64 (G. L. Steele et al., 2014), which needs eight bytes and is good
+// enough to spread polls.
 type Source uint64
 
 // NewSource returns a random source for the object with the given name. The same seed and name always yield the same numbers.
