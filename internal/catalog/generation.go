@@ -121,9 +121,9 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 
 // choose returns the candidate that is the record of the generation. It tries these criteria in order: the candidate has the
 // requested ID; a name indicates that it is a generation; all candidates have the same ID; the candidate is nested in another
-// object, and has a known status. The first criterion that any candidate meets decides. choose returns false if candidates with
-// different IDs meet this criterion, if no criterion is met, or if the chosen nested candidate is only a part of the outermost
-// one.
+// object, and has a known status. The first criterion that any candidate meets decides. choose returns false if candidates
+// with different IDs meet this criterion, if no criterion is met, or if the chosen nested candidate is only a part of the
+// outermost candidate.
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {

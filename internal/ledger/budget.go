@@ -34,8 +34,8 @@ func reserve(tx *transaction, o Order, r Request) error {
 	return reserveTotal(tx, o, r.Total)
 }
 
-// reserveTotal returns a [*BudgetError] if an order, whose price is already reserved, exceeds the total budget of all owners.
-// If there is a total budget, only one transaction at a time runs this check, so each transaction sees all earlier
+// reserveTotal returns a [*BudgetError] if an order exceeds the total budget of all owners. The order's price must already be
+// reserved. If there is a total budget, only one transaction at a time runs this check, so each transaction sees all earlier
 // reservations. The check comes last, because it makes the transactions of all owners wait for each other. The query starts
 // after the lock is acquired, so that its snapshot includes all orders that were committed before.
 func reserveTotal(tx *transaction, o Order, total Limits) error {

@@ -38,9 +38,8 @@ func (c *clauses) take() string {
 	return list
 }
 
-// asList encodes a list as a JSON array, so that the list can be passed as a single argument of a statement. A statement
-// reads an array of strings from argument 1 with the placeholders {ids} and {in ids}, and an array of numbers from argument 2
-// with {in times}.
+// asList encodes a list as a JSON array, so that the list can be passed as a single argument of a statement. The placeholders
+// {ids} and {in ids} read argument 1 as an array of strings, and {in times} reads argument 2 as an array of numbers.
 func asList[T any](all []T) string {
 	if all == nil { // JSON would encode nil as null
 		return "[]"

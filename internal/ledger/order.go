@@ -41,10 +41,10 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 	return o, found, err
 }
 
-// Call finds the order with the request's idempotency key. It must be called before any other check of the request. If the order
-// must be resent, Call acquires its lease. If there is no order, the step's action is [lifecycle.Write] or, if the caller has
-// used the key in another team, the step's answer is [lifecycle.Reused]. The error is [ErrTooManyOpen] or [ErrTooManyRefused] if
-// the owner has reached [MostOpen] or [MostRefused].
+// Call finds the order with the request's idempotency key. It must be called before any other check of the request. If the
+// order must be resent, Call acquires its lease. If there is no order, the step's action is [lifecycle.Write]. But if the
+// caller has used the key in another team, the step's answer is [lifecycle.Reused]. The error is [ErrTooManyOpen] or
+// [ErrTooManyRefused] if the owner has reached [MostOpen] or [MostRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
 		return o, step, err

@@ -69,8 +69,8 @@ func rejectedIsNotCharged(r *Run, say Say) {
 	}
 }
 
-// unplacedIsNotCharged checks the orders for which the response to every call so far reported that no order was placed.
-// Such an order must not be charged until its idempotency key is used again.
+// unplacedIsNotCharged checks each order for which all responses so far reported that it was not placed. Such an order
+// must not be charged until its idempotency key is used again.
 func unplacedIsNotCharged(r *Run, say Say) {
 	born := map[string]time.Duration{} // creation times of the charged generations, by idempotency key
 	for _, account := range r.Accounts {

@@ -158,7 +158,7 @@ func (c restCaller) download(ctx context.Context, req *easelv1.DownloadGeneratio
 var pathVariable = regexp.MustCompile(`\{(\w+)(=\*\*)?\}`)
 
 // request returns the HTTP request for a call. Fields that are variables in the path are part of the URL. The other fields are
-// in the body if the HTTP rule has one, and in query parameters otherwise.
+// in the body if the HTTP rule has a body, and in query parameters otherwise.
 func (c restCaller) request(ctx context.Context, method string, req proto.Message) *http.Request {
 	c.Helper()
 	verb, pattern, withBody := httpRule(c.T, method)

@@ -35,7 +35,7 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 			_, source, _ := strings.Cut(page, run.fence)
 			source, _, _ = strings.Cut(source, "```")
 			port := freePort(t)
-			work := filepath.Join(installed, "run-"+strings.ToLower(language)) // a directory below the one with node_modules, so that Node.js finds the libraries
+			work := filepath.Join(installed, "run-"+strings.ToLower(language)) // below the directory that contains node_modules, so that Node.js finds the libraries
 			if err := os.MkdirAll(work, 0o755); err != nil {
 				t.Fatal(err)
 			}

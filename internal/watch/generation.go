@@ -127,8 +127,9 @@ func (e *generation) keptUntil() time.Time {
 	return e.idleSince.Add(linger)
 }
 
-// sharedUpdate returns the latest state as an Update that all watchers share. If initial is true, it is the Update for the start
-// of a watch, and otherwise the one for a change. Each is created at most once for each state, and never modified.
+// sharedUpdate returns the latest state as an Update that all watchers share. If initial is true, it is the Update that starts
+// a watch, and otherwise the Update that reports a change. Each Update is created at most once for each state, and never
+// modified.
 func (e *generation) sharedUpdate(initial bool) *Update {
 	at := 0
 	if initial {
