@@ -88,8 +88,8 @@ func badInput(name, why, cure string) error {
 	return badUsage("inputs."+terminal.OneLine(name)+" "+why, cure)
 }
 
-// typedInput converts a value to JSON of the input's type. It does not check required inputs and allowed values, because the
-// catalog checks these before it charges.
+// typedInput converts a value to JSON of the input's type. It checks neither whether required inputs are missing nor whether a
+// value is allowed, because the catalog checks this before it charges.
 func typedInput(model *easelv1.Model, name, value string) (string, error) {
 	const cure = "If the description of the model is incomplete, use --no-check to skip this check."
 	value, err := fileInput(name, value)

@@ -18,9 +18,9 @@ import (
 // counted.
 const MostOpen = 10_000
 
-// MostRefused is the maximum number of rejected orders among one owner's orders from the last [RefusedTime]. Once the maximum is
-// reached, the owner's new orders fail with [ErrTooManyRefused]. This limits the storage for rejected orders, which are kept for
-// at least a day.
+// MostRefused is the maximum number of an owner's rejected orders from the last [RefusedTime]. Once the maximum is reached,
+// the owner's new orders fail with [ErrTooManyRefused]. This limits the storage for rejected orders, which are kept for at
+// least a day.
 const (
 	MostRefused = 2_000
 	RefusedTime = time.Hour

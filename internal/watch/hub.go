@@ -166,8 +166,8 @@ func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) 
 	return update, ok
 }
 
-// NotYetVisible returns the state of a generation that this process ordered so recently that the catalog may still respond with
-// a 404. ok is false for any other generation.
+// NotYetVisible returns the state of a generation that this process ordered so recently that the catalog may still respond
+// with a 404. ok is false for any other generation, and for a deleted one.
 func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *generation) {
 		if e.notYetVisible(time.Now()) && !e.deleted {
