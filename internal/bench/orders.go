@@ -65,7 +65,8 @@ callers: [{name: bench, team: bench, tokens: ["sha256:%s"]}]
 `
 
 // ledger returns the flags that make a facade use the shared API key, the callers file and a ledger. The ledger is in
-// PostgreSQL if f is inPostgres, and otherwise in SQLite. theEasel runs without a ledger, so ledger returns no flags for it.
+// PostgreSQL if f is inPostgres, and otherwise in SQLite. If f is theEasel, which runs without a ledger, the method ledger
+// returns no flags.
 func (s *scene) ledger(f facade) (flags []string, err error) {
 	dir, err := os.MkdirTemp(s.dir, "ledger-")
 	if err != nil || f == theEasel {

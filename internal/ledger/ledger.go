@@ -75,8 +75,8 @@ func (l *Ledger) Close() (err error) {
 	return err
 }
 
-// unlock releases the lock of a file. Closing the file does not release it while a child process that has not called exec yet
-// shares the descriptor.
+// unlock releases the lock of a file. Closing the file does not release the lock while a child process that has not called
+// exec yet shares the descriptor.
 func unlock(file *os.File) {
 	if conn, err := file.SyscallConn(); err == nil {
 		_ = conn.Control(func(fd uintptr) { _ = syscall.Flock(int(fd), syscall.LOCK_UN) }) // fails if the file is already closed

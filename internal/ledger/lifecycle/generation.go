@@ -37,7 +37,7 @@ var follows = map[Status][]Status{
 	Refunded:  {Refunded},
 }
 
-// MayBecome reports whether next may be observed after s. Both may be the same state.
+// MayBecome reports whether next may be observed after s. s and next may be equal.
 func (s Status) MayBecome(next Status) bool { return slices.Contains(follows[s], next) }
 
 // Observed is the latest observed state of an order's generation, together with the values from which the order's outcome and
