@@ -40,7 +40,7 @@ func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, err := os.Getwd() // a Go program must run within this module
+	here, err := os.Getwd() // the imports of a Go program are found only from within this module
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ type EventQuery struct {
 
 // Replayed is the result of one step of a replay.
 type Replayed struct {
-	Events int64                 `json:"events"`         // number of events that this step has scheduled to be sent again
+	Events int64                 `json:"events"`         // number of events that this step of the replay has scheduled to be sent again
 	Next   *ledger.EventPosition `json:"next,omitempty"` // position at which the next step starts; nil after the last step
 }
 

@@ -32,7 +32,8 @@ type h2conn struct {
 
 const widest = 1<<31 - 1 // maximum size of a flow-control window
 
-// dial opens a connection with flow-control windows of the maximum size. message is called for each received message.
+// dial opens a connection with flow-control windows of the maximum size. The connection calls the function message for
+// each message that it receives.
 func dial(addr string, message func(at time.Time)) (*h2conn, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -12,7 +12,7 @@ const peerInterval = 2 * time.Second
 const (
 	activeCount = 1000
 	pollSettle  = 5 * time.Second
-	pollTime    = 15 * time.Second // not multiplied by the scale, because a shorter time would count too few requests
+	pollTime    = 15 * time.Second // not multiplied by the scale, because too few requests would be counted in a shorter time
 )
 
 // polls measures the number of requests per second that a facade sends to the catalog while many active generations are

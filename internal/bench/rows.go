@@ -15,7 +15,7 @@ type row struct {
 	from     *measurement
 	limit    float64
 	atLeast  bool // whether the limit is a minimum instead of a maximum
-	absolute bool // whether easel's value itself is compared with the limit
+	absolute bool // whether the limit applies to easel's value itself, instead of its ratio to the peer's value
 	excess   bool // whether the limit applies to easel's value minus the peer's value, instead of their ratio
 	counted  bool // whether the value is a count or a size instead of a time; with -counts, only these rows are measured
 }

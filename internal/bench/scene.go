@@ -85,7 +85,8 @@ func (s *scene) stop() {
 	}
 }
 
-// growth returns the increase of a value during a call to its last argument. The function read returns the value.
+// growth calls the function meanwhile. It returns by how much this call has increased the value that the function read
+// returns.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {

@@ -144,9 +144,9 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 	return best, ok && !best.partOf(outer)
 }
 
-// pick returns a candidate for which the function fits returns true. If there are several with the same ID, pick prefers the
-// last one with a known status, but not one that may describe only a part of the generation: see [candidate.partOf]. ok is false
-// if fits returns true for no candidate, or for candidates with different IDs.
+// pick returns the best candidate for which the function fits returns true. This is the last one with a known status, but not
+// one that may describe only a part of the generation: see [candidate.partOf]. If there is no such candidate, it is the first one.
+// ok is false if fits returns true for no candidate, or for candidates with different IDs.
 func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
 	for _, c := range found {
 		switch {

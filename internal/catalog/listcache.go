@@ -63,8 +63,8 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 	}
 }
 
-// read returns the stored list if it was requested no earlier than since. Otherwise it requests the list again, and stores it
-// if the request succeeds.
+// read returns the stored list if it was requested at or after the time since. Otherwise it requests the list again, and stores
+// it if the request succeeds.
 func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time.Time) listRead {
 	l.mu.Lock()
 	latest := l.all[cred.Tenant]

@@ -61,7 +61,7 @@ func explain(ctx context.Context, err error) failure {
 		switch {
 		case e.Reason == "CREDENTIAL_MISSING":
 			f.Message = "no API key" // the server's message is about gRPC metadata, which does not concern users of the command line
-		case e.Reason == "BUDGET_EXCEEDED" && e.LabelName != "": // the usual hint, easel account, does not show budgets for label values
+		case e.Reason == "BUDGET_EXCEEDED" && e.LabelName != "": // the usual hint, 'easel account', does not show budgets for label values
 			f.Cure = "easel usage --by " + terminal.ShellQuote("label="+e.LabelName) + " shows the amount spent for each value of the label."
 		}
 		if f.Cure == "" && (e.Reason == "" || e.Code != codes.Unavailable) { // a server that sends a reason is reachable, so the hint for UNAVAILABLE does not apply

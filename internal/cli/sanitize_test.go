@@ -56,7 +56,7 @@ func evilRender(state easelv1.State, text bool) *easelv1.Generation {
 		Result: &easelv1.Generation_File{File: &easelv1.FileResult{}},
 	}
 	poison(g)
-	if text { // text results are printed with their line breaks, so the line in Evil that imitates a field must be removed
+	if text { // text results are printed with their line breaks, so the line of terminaltest.Evil that imitates a field is removed here
 		g.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: strings.ReplaceAll(terminaltest.Evil, "\n  id2", "")}}
 	}
 	return g

@@ -197,8 +197,8 @@ func (s *script) play(t *testing.T, command []string) {
 	}
 }
 
-// prepare creates the files in s.Files, in the same directory as the path file. In their names, the base name of file
-// replaces FILE.
+// prepare creates the files in s.Files in the directory that contains file. In their names, it replaces FILE with
+// the base name of file.
 func (s *script) prepare(t *testing.T, file string) {
 	t.Helper()
 	for name, kind := range s.Files {

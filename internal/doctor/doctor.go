@@ -34,7 +34,7 @@ type Config struct {
 	BaseURL       string
 	AllowInsecure bool // whether the API key may be sent over http to a host that is not loopback
 	Credential    catalog.Credential
-	Model         string          // model to read and quote; empty means the first model in the list
+	Model         string          // model to read and to request a quote for; empty means the first model in the list
 	Inputs        json.RawMessage // inputs to quote; nil means sample values for the model's fields
 }
 

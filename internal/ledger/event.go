@@ -196,8 +196,8 @@ func (l *Ledger) eventID(e Event) string {
 }
 
 // addEvent writes an event after the earlier events about its subject. If this process has a receiver for the owner, addEvent
-// also writes a job that delivers the event after the delay. Before that job, it writes jobs for any kept events about the
-// subject, so that they are delivered first.
+// also writes a job that delivers the event after the delay. Before that job, it writes jobs for earlier events
+// about the subject that are kept because there was no receiver, so that they are delivered first.
 func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	if e.ID, e.State = t.l.eventID(e), EventKept; t.l.IsSubscriber(e.Owner) {
 		e.State = EventPending

@@ -36,7 +36,7 @@ func timeFact(ctx context.Context, db querier, name string) (time.Time, error) {
 	return fromMicros(number), err
 }
 
-// tie stores the value of a fact, unless the fact already has a value. It returns the stored value.
+// tie stores value under name in the table facts, unless the name already has a value. It returns the stored value.
 func (l *Ledger) tie(ctx context.Context, name, value string) (tied string, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, value); err != nil {

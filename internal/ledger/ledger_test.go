@@ -260,9 +260,9 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // fault T11
 	})
 }
 
-// race writes and places orders concurrently. The function request returns the requests for the orders, which are
-// numbered from 0 to many-1. With PostgreSQL, race uses three replicas. It returns the number of placed orders, and
-// the errors for orders that exceed a budget.
+// race concurrently writes orders to the ledger, and records them as placed. The function request returns the requests
+// for the orders, which are numbered from 0 to many-1. With PostgreSQL, race uses three replicas. It returns the number
+// of placed orders, and the errors for orders that exceed a budget.
 func race(t *testing.T, l *ledger.Ledger, url string, many int, request func(n int) ledger.Request) (placed int, rejected []*ledger.BudgetError) {
 	t.Helper()
 	replicas := []*ledger.Ledger{l}

@@ -152,7 +152,8 @@ func (f Filter) are(statuses ...lifecycle.Status) bool {
 	return !f.Existing && !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
 }
 
-// List returns up to most orders that match f, newest first. The list starts after the given position.
+// List returns the orders that match f, newest first. The list starts after the given position. The parameter most is its
+// maximum length.
 func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) ([]Order, error) {
 	tables, c := f.page(after, most)
 	return l.read(ctx, tables, c.String(), c.args...)

@@ -51,7 +51,7 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 	}
 	err = l.tx(ctx, func(tx *transaction) error {
 		effects = map[string]Effect{}
-		all, err := l.orders(tx, "", ofGenerations+" ORDER BY owner, order_time, id "+lock, ids) // sorted, so that transactions lock budgets in the same order
+		all, err := l.orders(tx, "", ofGenerations+" ORDER BY owner, order_time, id "+lock, ids) // sorted by owner, so that all transactions lock budgets in the same order
 		if err != nil {
 			return err
 		}

@@ -32,8 +32,8 @@ func TestAPlacedOrderIsNeverAnsweredAsMissing(t *testing.T) {
 	}
 }
 
-// briefly places the order o with a timeout of 300 ms, and checks that the call fails with an error of the
-// kind want.
+// briefly places the order o with a timeout of 300 ms, and checks that the call fails. The argument want is the
+// expected kind of the error.
 func (s *clientStack) briefly(o order, want catalog.Kind) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)

@@ -113,8 +113,8 @@ func TestARefusedOrderFreesItsKey(t *testing.T) {
 }
 
 // afterWaiting places the same order through two replicas. The second replica waits until the first replica's attempt
-// is rejected. limit is the daily budget, in cents, that applies to the second order. afterWaiting returns the second
-// replica's error.
+// is rejected. The parameter limit is the daily budget, in cents, that the second replica applies. afterWaiting returns
+// the second replica's error.
 func (s *stack) afterWaiting(limit int64) (err error) {
 	first, second := s.replica(), s.replica()
 	first.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {

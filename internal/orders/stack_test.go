@@ -148,7 +148,8 @@ func (s *stack) replicaWith(cfg orders.Config) *replica {
 	return r
 }
 
-// sees records the given versions of generations, as if the replica had read them from the catalog with the credential.
+// sees records the given versions of generations in the ledger, as if the replica had read them from the catalog with
+// the credential.
 func (r *replica) sees(cred catalog.Credential, states ...catalog.Version) {
 	r.Helper()
 	for _, v := range states {

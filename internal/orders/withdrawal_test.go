@@ -42,7 +42,7 @@ func (q *queue) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// openQueue returns a client and its catalog, which is a queue. The catalog has rejected one request with status 429, and
+// openQueue returns a client and its catalog, a [queue]. The catalog has rejected one request with status 429, and
 // the pause that followed is over. The client has then sent a request for a quote, which gets no response. Until resume
 // cancels this request, the client's other requests wait.
 func openQueue(t *testing.T, change ...func(*ledger.Config)) (c *client, q *queue, resume func()) {

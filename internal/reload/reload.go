@@ -28,7 +28,7 @@ type Value[T any] struct {
 
 	mu      sync.Mutex
 	value   T
-	sums    string    // digests of the contents from which value was parsed
+	sums    string    // digests of the file contents from which value was parsed
 	checked time.Time // time when the last read of the files started
 	reading bool      // whether a read is running
 	problem error     // error from the last read, already logged; nil if the last read succeeded

@@ -266,8 +266,8 @@ func descriptors() int {
 	return len(open)
 }
 
-// soak returns the number of times that a test repeats its steps. If EASEL_SOAK is set, this is the parameter asked,
-// with which the test takes minutes. Otherwise, it is the parameter usually.
+// soak selects the number of times that a test repeats its steps: the first argument by default, or the second argument,
+// with which the test takes minutes, if EASEL_SOAK is set.
 func soak(usually, asked int) int {
 	if os.Getenv("EASEL_SOAK") != "" {
 		return asked

@@ -54,7 +54,7 @@ func TestRepeatedReadAsksTheLedgerOnceAndWritesNothing(t *testing.T) {
 	}
 }
 
-// studioStack returns a stack with the caller shop, whose team has a budget.
+// studioStack returns a stack with a caller named "shop", whose team has a budget.
 func studioStack(t *testing.T) *stack {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "callers.yaml")

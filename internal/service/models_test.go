@@ -229,7 +229,7 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 		s.answers(503)
 		time.Sleep(time.Hour)
 		s.count()
-		for range 600 { // for ten minutes, ten calls per second
+		for range 600 { // sends ten calls per second for ten minutes
 			for range 10 {
 				if m, err := s.model("k", "a"); err != nil || m.GetDisplayName() != "1 k" {
 					t.Fatal(m, err)

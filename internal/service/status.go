@@ -222,7 +222,7 @@ func budgetExceeded(e *ledger.BudgetError) *status.Status {
 		subject, description = "label", "the budget of the label's value for this "+e.Period
 		metadata["label_name"], metadata["label_value"] = name, value
 	}
-	if e.Total { // a team may not see the remaining budget of all teams
+	if e.Total { // a team must not see how much is left of the budget that all teams share
 		text = fmt.Sprintf("the budget of all teams for this %s is too small for the order, which costs %d cents; wait until %s, or ask the operator for a larger budget", e.Period, e.PriceCents, e.Reset.UTC().Format(time.RFC3339))
 		subject, description = "total", "the budget of all teams for this "+e.Period
 		delete(metadata, "remaining_cents")

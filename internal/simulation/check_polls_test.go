@@ -140,7 +140,7 @@ func nobodyPolls(o *outcome, say promises.Say) {
 	if o.plan.Events { // the generations of teams that receive events are polled as if they were watched
 		return
 	}
-	if o.plan.Held { // under a shared API key, Easel polls until the costs of all orders are final
+	if o.plan.Held { // with a shared API key, Easel polls until the costs of all orders are final
 		settlingIsCheap(o, say)
 		return
 	}

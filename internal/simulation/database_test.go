@@ -188,8 +188,8 @@ func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 		}
 }
 
-// troubles reports, as yes, whether a fault of the given kind currently affects the process that uses the gateway g.
-// random is a pseudorandom number that differs from call to call.
+// troubles checks whether a fault of the given kind currently affects the process that uses the gateway g. If so, the
+// result yes is true. The result random is a pseudorandom number that differs from call to call.
 func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -28,8 +28,9 @@ func (w *world) allTenants() []*tenant {
 	return append(slices.Clone(w.tenants), w.operator)
 }
 
-// operate simulates the operator. In each round, the operator calls orderPast and oversee. In some rounds, the operator
-// also orders and removes a generation, or watches all generations.
+// operate simulates the operator. In each round, an order is sent directly to the catalog, and the operator lists the
+// generations of all owners and may delete one of them. In some rounds, the operator also orders and removes a
+// generation, or watches all generations.
 func (c *caller) operate() {
 	for round := 0; !c.over() && c.world.history.Since() < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 6))
@@ -115,8 +116,8 @@ func (w *world) verify() (differences []string) {
 	return differences
 }
 
-// labels returns the labels for the caller's orders: the label who, whose value is the caller's name. In some teams,
-// each value of this label has its own budget.
+// labels returns the labels for the caller's orders, or nil if the plan has no ledger. The value of the label "who" is
+// the caller's name. In some teams, each value of this label has its own budget.
 func (c *caller) labels() map[string]string {
 	if !c.world.plan.Ledger {
 		return nil

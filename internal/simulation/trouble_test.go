@@ -80,7 +80,8 @@ func (w *world) start() {
 	}
 }
 
-// run starts a planned fault, and ends it at the planned time. If the fault has had no effect by then, it ends later.
+// run starts a planned fault, and ends it at the planned time. If the fault has had no effect by then, run first waits
+// until it has an effect or meet has returned.
 func (s *runningFault) run(a faultAction) {
 	w := s.world
 	note := span{id: s.ID, from: w.history.Since(), reach: a.reach}

@@ -58,7 +58,7 @@ func (h tracedHandler) WithGroup(name string) slog.Handler {
 
 // Limits on log lines about repeated failures.
 const (
-	limitedInterval = 10 * time.Second // interval at which one more line may be logged
+	limitedInterval = 10 * time.Second // time after which one more line may be logged
 	limitedBurst    = 10               // maximum number of lines in a burst
 )
 

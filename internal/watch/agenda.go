@@ -147,7 +147,7 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served returns up to most generations that a list request would poll now.
+// served returns the generations that a list request would poll now. The parameter most is their maximum number.
 func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	if !a.list.usable(now) {
 		return nil

@@ -39,8 +39,8 @@ type worker struct {
 	timer    *time.Timer  // fires at the next inspection
 }
 
-// enqueue adds a delivery to the queue, unless it is already queued or has ended. If a turn of the delivery is running, the
-// delivery is queued when that turn ends. The caller must hold mu.
+// enqueue adds a delivery to the queue, unless it is already queued or has ended. If a worker is running the delivery, the
+// delivery is queued when the worker has finished with it. The caller must hold mu.
 func (d *dispatcher) enqueue(one *delivery) {
 	if one.running || one.queued || one.ended {
 		one.requeue = one.running

@@ -97,8 +97,9 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 	return reads
 }
 
-// mostUrgent removes and returns the generation to read next. Every second call prefers hinted generations. If every call
-// did, a list that keeps showing changes, which no read confirms, would starve the other generations.
+// mostUrgent removes and returns the generation to read next. Every second call prefers generations for which the list has
+// shown a change that no read has confirmed yet. If every call did, a list that keeps showing such changes would starve the
+// other generations.
 func (s *situation) mostUrgent(reads []candidate) (*generation, []candidate) {
 	s.preferHinted = !s.preferHinted
 	best := 0

@@ -50,7 +50,7 @@ type generation struct {
 	observed  bool          // whether this process saw the generation before it reached a terminal state
 	learned   bool          // whether the generation's duration was added to the history of its model
 	dropped   catalog.State // last state that was dropped because it may not follow the current state; stored so that it is logged only once
-	orderRef  TraceRef      // trace of the call that placed its order; nil if another process placed it
+	orderRef  TraceRef      // trace of the call that ordered the generation; nil if another process ordered it
 	foundBy   TraceRef      // trace of the poll or call that received the latest state
 
 	polling   polling

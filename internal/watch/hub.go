@@ -233,7 +233,7 @@ func (h *Hub) HasWatches() bool { return h.watches.Load() > 0 }
 // Ended handles terminal states and deletions that any process has recently recorded in the ledger. The keys of the map are
 // generation IDs. If the hub knows only an earlier state of such a generation, it polls the generation as soon as possible, so
 // that watchers receive the new state. The ledger has neither the inputs nor the text of the result, so a poll is necessary.
-// Ended affects only generations under a shared API key.
+// Ended ignores the generations of forwarded API keys.
 func (h *Hub) Ended(ended map[string]ledger.State) {
 	for _, t := range h.all() {
 		if !t.cred.IsShared() {

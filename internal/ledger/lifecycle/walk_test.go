@@ -93,7 +93,7 @@ const (
 	resolved
 )
 
-// row returns a team's latest order under the idempotency key and the index of its row, or zeros if there is no order.
+// row returns a team's latest order and the index of its row, or zeros if the team has no order.
 func (w *world) row(of team) (order Order, at uint8) {
 	for row := range w.written {
 		if w.teams[row] == of {
@@ -326,7 +326,7 @@ func (w world) attempt(n int, also func(func(*world))) {
 		}
 		return r
 	}
-	also(func(w *world) { after(w) }) // the POST is not sent: there is no connection, or the window or the lease has ended
+	also(func(w *world) { after(w) }) // the POST is not sent: there is no connection, or the resend window or the lease has ended
 	if order := w.rows[row]; order.Expired || !order.Leased || order.Leases != int(w.replicas[n].lease) {
 		return
 	}

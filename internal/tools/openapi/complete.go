@@ -67,7 +67,7 @@ func completeOperation(doc *openapi3.T, operation *openapi3.Operation, method pr
 		p := parameter.Value
 		field := fieldAt(method.Input(), p.Name)
 		if field == nil {
-			continue // a header parameter has no field
+			continue // header parameters do not correspond to fields of the request message
 		}
 		if field.IsMap() {
 			deepObject(p)
