@@ -75,7 +75,7 @@ func spans(text string) (all []string) {
 }
 
 // TestEveryCommandThatTheDocsNameExists checks that the make targets, easel commands and test names in the docs exist.
-// Other tests run some of these commands, but not those that take too long or do not exit.
+// Other tests run some of these commands, but not commands that take too long or do not exit.
 func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
 	var named []string
 	for path, text := range pages(t) {

@@ -85,7 +85,7 @@ func (s *scene) stop() {
 	}
 }
 
-// growth calls the function meanwhile. It returns by how much this call has increased the value that the function read
+// growth calls its last argument, and returns by how much this call has increased the value that the function read
 // returns.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)

@@ -65,7 +65,7 @@ type contentStream struct {
 	at     int64       // file offset of the stream's next byte; a new stream starts at or before contentBody.at
 	end    int64       // file offset after the last byte of the response, or -1 if unknown
 	framed bool        // whether the response's framing shows its end, so that truncation can be detected; if so, io.EOF is the end of the file, even if the size is unknown
-	sum    uint32      // checksum of the bytes that this stream has read again, starting at contentBody.start
+	sum    uint32      // checksum of the bytes from contentBody.start that were already delivered and that this stream has read again
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

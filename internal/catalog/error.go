@@ -43,8 +43,8 @@ type Violation struct {
 	Description string
 }
 
-// Error is the type of all errors from this package, except errors from the caller's context. The package returns those
-// unchanged. Strings from the catalog are shortened, and anything that looks like an API key is redacted.
+// Error is the type of all errors from this package, except that errors from the caller's context are returned unchanged.
+// Strings from the catalog are shortened, and anything that looks like an API key is redacted.
 type Error struct {
 	Kind       Kind
 	Op         string // route, such as "GET /generations/{id}"

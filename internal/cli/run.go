@@ -194,8 +194,8 @@ func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
 }
 
 // faultsOf returns messages about invalid variables, flags and arguments. An empty flag is invalid, unless an environment
-// variable can also set it. It usually comes from an unset shell variable: for example, an empty --idempotency-key would
-// silently create a new key.
+// variable can also set it. An empty value usually comes from an unset shell variable. For example, an empty
+// --idempotency-key would silently create a new key.
 func faultsOf(line *kong.Context, env *environment) []string {
 	faults := env.faults
 	for _, path := range line.Path {

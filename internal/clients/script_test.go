@@ -31,7 +31,7 @@ type script struct {
 	Prints   []string          // expected lines of the output, in which consecutive equal lines count as one; a line that starts with ? is optional
 	Attempts int               // maximum number of attempts for the call; zero means the default
 	TLS      bool              // whether the server uses TLS, with its own certificate
-	Dead     bool              // whether no server listens at the address
+	Dead     bool              // whether no server listens at the address that the program calls
 	AtMost   string            // maximum duration from the first failed attempt to the end of the program, such as "20s"; empty means no maximum
 	AtLeast  string            // minimum duration of the program
 	Logs     []string          // strings that the output, including the log, must contain

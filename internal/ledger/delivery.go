@@ -99,9 +99,9 @@ type EventPosition struct {
 	Position int64  `json:"position"`
 }
 
-// Replay sets a batch of an owner's events to pending, so that they are delivered again under the same IDs. The batch contains
+// Replay sets a batch of an owner's events to pending, so that they are delivered again with the same IDs. The batch contains
 // the first [stepRows] events after the given position that match f and are not pending. Replay returns the number of changed
-// events, and the position for the next call. next is nil after the last batch. Each batch that changes an event is audited.
+// events, and the position for the next call, or nil after the last batch. Each batch that changes an event is audited.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		c := f.clauses()

@@ -86,8 +86,8 @@ var DefaultThresholds = []int64{80, 100}
 // AllOwners is the owner of events about the total budget of all owners. It is not a valid name of a team or caller.
 const AllOwners = "*"
 
-// tellGeneration compares an order before and after an update, and writes the events that report the changes. text is the text
-// of the result, or nil.
+// tellGeneration compares an order before and after an update, and writes the events that report the changes. The argument
+// text is the text of the result, or nil.
 func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	var types []string
 	if after.Status > before.Status && after.Status != lifecycle.Refunded && eventTypes[after.Status] != "" {

@@ -443,9 +443,9 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	return tx.move(m)
 }
 
-// orderAndHolder reads and locks an order. taken reports whether another order already has the given generation. taken
-// ignores another order if both orders were sent with forwarded API keys and the keys differ. In this case, the caller may have rotated
-// its API key and sent the idempotency key again, so both orders may have the same generation.
+// orderAndHolder reads and locks an order. The result taken is true if another order already has the given generation. Another
+// order does not count if both orders were sent with forwarded API keys and the keys differ. In this case, the caller may have
+// rotated its API key and sent the idempotency key again, so both orders may have the same generation.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
 	if o, err = l.order(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
 		return o, false, err

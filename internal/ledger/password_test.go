@@ -15,7 +15,7 @@ import (
 // password is wrong, the error must name the setting EASEL_LEDGER_URL and must not contain the password.
 func TestThePasswordMayStandInAFile(t *testing.T) {
 	address := proctest.Database(t)
-	clerk := "clerk_" + databaseName(t, address) // must be unique, because all databases of a server share its roles
+	clerk := "clerk_" + databaseName(t, address) // role name; must be unique, because all databases of a server share its roles
 	change(t, address, `CREATE ROLE `+clerk+` LOGIN PASSWORD 'hunter2'; GRANT CREATE, USAGE ON SCHEMA public TO `+clerk)
 	address = changed(t, address, func(u *url.URL) { u.User = url.User(clerk) })
 	file := filepath.Join(t.TempDir(), "pgpass")

@@ -239,7 +239,7 @@ func (l *Ledger) Now(ctx context.Context) (now time.Time, err error) {
 	return now, err
 }
 
-// collect runs a query in a transaction, and returns its rows. scan reads one row.
+// collect runs a query in a transaction, and returns its rows. The function scan reads one row.
 func collect[T any](tx *transaction, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {
 	err = tx.query(func(row scanner) error {
 		var one T

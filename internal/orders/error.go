@@ -78,7 +78,7 @@ func notSent(err error) error {
 var definite = map[int]bool{400: true, 401: true, 402: true, 403: true, 404: true, 413: true, 422: true}
 
 // isDefinite reports whether the catalog itself, not a proxy, has definitely rejected an order. If it returns true, the catalog
-// has no order under the idempotency key.
+// has no order with this idempotency key.
 func isDefinite(err error) bool {
 	e, ok := errors.AsType[*catalog.Error](err)
 	return ok && e.Own && !e.AboutKey && (definite[e.Status] || e.Status == http.StatusConflict && e.Kind == catalog.KindDailyCap)

@@ -57,7 +57,7 @@ func (o *Orders) settle(ctx context.Context, shared catalog.Credential) error {
 type look struct {
 	orders    *Orders
 	shared    catalog.Credential
-	witnessed bool // whether the catalog has responded to a request with this API key during this run of the settle job
+	witnessed bool // whether the catalog has responded to a request with the shared API key during this run of the settle job
 	failures  int  // number of consecutive states that could not be recorded in the ledger
 }
 

@@ -30,7 +30,7 @@ type caller interface {
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
 	// events calls the function each with every message, until the stream ends or the function returns false.
 	events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) (more bool)) error
-	// download writes the received bytes to the writer into, even if the download fails.
+	// download writes all received bytes to its last argument, even if the download fails.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error
 }
 

@@ -71,7 +71,7 @@ func (h healthServer) set(status grpc_health_v1.HealthCheckResponse_ServingStatu
 	}
 }
 
-// start sets the status of all services to SERVING. It remains so until Shutdown sets it to NOT_SERVING.
+// start sets the status of all services to SERVING. The status remains SERVING until Shutdown changes it to NOT_SERVING.
 func (h healthServer) start() { h.set(grpc_health_v1.HealthCheckResponse_SERVING) }
 
 func (h healthServer) serving(ctx context.Context) bool {

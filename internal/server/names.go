@@ -67,7 +67,7 @@ func (c *call) nameAttrs() (all []slog.Attr) {
 }
 
 // attributes returns span attributes for the generation ID, the model ID, the state and the cost. It
-// omits those that are unknown.
+// omits unknown values.
 func (n names) attributes() []attribute.KeyValue {
 	all, state := make([]attribute.KeyValue, 0, 5), ""
 	if n.answered != nil {

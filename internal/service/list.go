@@ -160,8 +160,8 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 	return all
 }
 
-// listed returns the catalog's list, or nil if the list can't be read within [resultsTimeout]. wanted is the number of
-// generations that the caller will look up in the list. If wanted is 0, listed sends no request and returns nil.
+// listed returns the catalog's list, or nil if the list can't be read within [resultsTimeout]. The argument wanted is the
+// number of generations that the caller will look up in the list. If it is 0, listed sends no request and returns nil.
 func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
 	if wanted == 0 {
 		return nil

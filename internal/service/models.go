@@ -48,17 +48,17 @@ func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 	return &easelv1.GetModelResponse{Model: one[0].message()}, nil
 }
 
-// Limits for the cache of models. In the comments below, a copy is a cached response, and a read is a request to the
-// catalog. The contract documents copyFresh, copyGood and copyKept.
+// Limits for the cache of models, which contains responses from the catalog. The contract documents copyFresh, copyGood
+// and copyKept.
 const (
-	copyFresh = time.Minute      // a copy younger than this is returned without a request to the catalog
-	copyGood  = 10 * time.Minute // a copy younger than this is returned immediately, and is updated in the background
-	copyKept  = 24 * time.Hour   // a copy younger than this is returned if the catalog is unavailable
-	copyWait  = 5 * time.Second  // maximum wait for the catalog's response if a cached copy can be returned instead
-	copyPause = 10 * time.Second // minimum time between a failed or slow read and the next read
+	copyFresh = time.Minute      // a cached response younger than this is returned without a request to the catalog
+	copyGood  = 10 * time.Minute // a cached response younger than this is returned immediately, and is updated in the background
+	copyKept  = 24 * time.Hour   // a cached response younger than this is returned if the catalog is unavailable
+	copyWait  = 5 * time.Second  // maximum wait for the catalog's response if a cached response can be returned instead
+	copyPause = 10 * time.Second // minimum time between a failed or slow request to the catalog and the next request
 
-	copyCapacity   = 32 << 20         // maximum total size of the cached copies in bytes; the oldest copies are removed first
-	modelReadLimit = 30 * time.Second // timeout of a read
+	copyCapacity   = 32 << 20         // maximum total size of the cached responses in bytes; the oldest are removed first
+	modelReadLimit = 30 * time.Second // timeout of a request to the catalog
 )
 
 // modelCache caches the catalog's models for each API key. Models rarely change, but a user interface may read them for

@@ -78,7 +78,7 @@ func noLongSilence(o *outcome, say promises.Say) {
 const slack = 2 * time.Second
 
 // deliveredAtOnce checks that each change is delivered soon after the catalog has returned it: within slack, plus the
-// time in which all unfinished generations are polled once.
+// time that it takes to poll all unfinished generations once.
 func deliveredAtOnce(o *outcome, say promises.Say) {
 	crowd := o.openGenerations()
 	slow, delivered, named := map[string]bool{}, map[string]bool{}, o.firstNamed()

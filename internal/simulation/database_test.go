@@ -172,7 +172,8 @@ func (d *database) words(statement string) string {
 	return strings.NewReplacer("easel_now()", d.clock, "{now}", d.clock).Replace(statement)
 }
 
-// begin starts a fault. end ends it, and fired returns the number of operations that it has affected.
+// begin starts a fault. It returns a function that ends the fault, and a function that returns the number of operations
+// that the fault has affected.
 func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -80,7 +80,7 @@ type kind struct {
 	unit     time.Duration               // unit of the bounds in pause
 	speeds   []float64                   // possible speeds of the sandbox; empty means that the speed is 1
 	more     func(r *rand.Rand, p *plan) // changes the plan; may be nil
-	troubles []string                    // IDs of the troubles that may occur
+	troubles []string                    // IDs of the faults that may occur
 }
 
 // between is a range of numbers that includes both ends.

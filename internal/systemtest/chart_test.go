@@ -16,8 +16,8 @@ import (
 // chart is the directory of the Helm chart.
 var chart = filepath.Join(proctest.Root, "deploy", "helm", "easel")
 
-// template renders the chart with additional arguments. values is the name of a values file in the chart's directory
-// ci. If helm fails, template returns helm's output and an error.
+// template renders the chart with additional arguments. The argument values is the name of a values file in the
+// chart's directory ci. If helm fails, template returns helm's output and an error.
 func template(t *testing.T, values string, more ...string) (string, error) {
 	t.Helper()
 	args := []string{"template", "render", chart, "--kube-version", "1.34.0", "-f", filepath.Join(chart, "ci", values)}

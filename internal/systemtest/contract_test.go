@@ -30,7 +30,7 @@ type rpc struct {
 	name   string // "/easel.v1.GenerationService/GetGeneration"
 	input  protoreflect.MessageType
 	output protoreflect.MessageType
-	// verb is the HTTP method, and path is the path template. body reports whether the request has a body.
+	// verb is the HTTP method, path is the path template, and body is true if the request has a body.
 	verb, path string
 	body       bool
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// caller places orders for a team. If the outcome of an order is unknown, it repeats the order later or abandons it.
+// caller places orders for a team. If the outcome of an order is unknown, the caller repeats the order later or abandons it.
 type caller struct {
 	world    *world
 	team     string

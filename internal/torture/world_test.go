@@ -144,8 +144,8 @@ func (k *supervisor) supervise(ctx context.Context) error {
 	return nil
 }
 
-// newWorld creates a world with the given number of facades, without starting processes. wanted is the number of orders
-// to place, and goal is the number of faults that must happen, keyed by group.
+// newWorld creates a world with the given number of facades, without starting processes. The argument wanted is the
+// number of orders to place, and goal contains the number of faults that must happen in each group.
 func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[group]float64) *world {
 	t.Helper()
 	proctest.Easel(t)

@@ -137,7 +137,7 @@ func (a *agenda) wanted(e *generation, now time.Time) bool {
 	return false
 }
 
-// countListed returns the number of wanted generations that have appeared in the catalog's list.
+// countListed returns the number of generations that must be polled and have appeared in the catalog's list.
 func (a *agenda) countListed(now time.Time) (n int) {
 	for _, e := range a.order {
 		if !e.listing.seenAt.IsZero() && a.wanted(e, now) {

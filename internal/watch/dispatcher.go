@@ -265,8 +265,8 @@ func (d *delivery) finish(err error) {
 	d.dispatcher.releaseEnded()
 }
 
-// cancel ends the watch from another goroutine. If a worker is delivering events of the watch, wait blocks until that turn has
-// ended.
+// cancel ends the watch from another goroutine. If a worker is delivering events of the watch, wait blocks until the worker
+// has finished with the watch.
 func (d *delivery) cancel(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()

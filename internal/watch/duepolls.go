@@ -16,7 +16,7 @@ type situation struct {
 
 	sweeps     bool          // whether list requests are useful: a watch of all generations is open, or one request polls at least sweepFrom generations
 	firstList  bool          // whether a watch of everything waits for its first list
-	sweeping   bool          // whether a sweep is in flight
+	sweeping   bool          // whether a sweep (list request) is in flight
 	sweptAt    time.Time     // time when the last sweep (list request) started
 	sweepAt    time.Time     // time when the next sweep is due
 	sweepAfter time.Time     // time before which no sweep (list request) starts, because the last one failed
@@ -92,7 +92,7 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		p.next = earliest(p.next, s.sweptAt.Add(s.least/2))
 	}
 	if p.next = latest(p.next, s.sweepAfter); s.sweeping {
-		p.next = time.Time{} // the response to the sweep triggers the next plan
+		p.next = time.Time{} // the response to the list request triggers the next plan
 	}
 	return reads
 }

@@ -42,7 +42,7 @@ type generation struct {
 	fresh         bool               // whether the state is recent enough to be delivered; if not, it must be read first
 	sharedUpdates [2]*Update         // updates with the latest state: [0] after a change, [1] at the start of a watch; each is created when it is first needed
 
-	modelID   string        // model in the order; empty if another process placed it
+	modelID   string        // model in the order; empty if another process placed the order
 	created   time.Time     // time when this process placed the order; zero if another process placed it
 	kept      bool          // whether the generation may be polled without a watcher, because this process ordered it under a shared API key; see [agenda.keeps]
 	firstSeen time.Time     // time when this process started to track the generation

@@ -10,9 +10,9 @@ import (
 // sweepFrom is the smallest number of generations for which one list request costs less than individual reads.
 const sweepFrom = 3
 
-// listPause is the time for which all generations are read individually if sweeps were not useful. It is also the time for
-// which a single generation is read individually if a list did not contain it, and the maximum delay after a failed sweep, to
-// which jitter adds up to 10 %.
+// listPause is the time for which all generations are read individually if list requests were not useful. It is also the time
+// for which a single generation is read individually if a list did not contain it. In addition, it is the maximum delay after
+// a failed list request; jitter can increase this delay by up to 10 %.
 const listPause = time.Minute
 
 // list tracks the sweeps, which are requests for the catalog's list, and whether they can replace individual reads.
@@ -46,7 +46,7 @@ func (l *list) serves(e *generation, now time.Time) bool {
 	return l.usable(now) && e.listing.hint == nil && !now.Before(e.listing.readSinglyUntil)
 }
 
-// usable reports whether sweeps may currently replace individual reads.
+// usable reports whether list requests may currently replace individual reads.
 func (l *list) usable(now time.Time) bool {
 	return !l.failing && !now.Before(l.unusableUntil) && !now.Before(l.retryAt)
 }

@@ -27,7 +27,7 @@ type job struct {
 	Poll
 	generations []*generation // generations that the request polls; they stay in memory until its result has been applied
 	counted     []*watcher    // watchers whose traces are in Poll.Open
-	since       time.Time     // for a sweep: the job must use a list that was requested at or after this time
+	since       time.Time     // for a list request: the job must use a list that was requested at or after this time
 }
 
 // run plans and sends polls until the tenant is no longer needed or the hub is closed. It does not wait for responses.

@@ -108,8 +108,8 @@ func (s *Snapshot) count() {
 	}
 }
 
-// shorten sorts both lists, so that the entries that matter most to operators come first, and truncates them to
-// maxListed entries.
+// shorten sorts the credentials and the generations, so that those that matter most to operators come first, and
+// truncates each of the two lists to maxListed entries.
 func (s *Snapshot) shorten() {
 	slices.SortStableFunc(s.Credentials, func(a, b PolledCredential) int {
 		return cmp.Or(cmp.Compare(b.Condition, a.Condition), cmp.Compare(b.Active, a.Active))

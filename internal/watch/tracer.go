@@ -12,8 +12,8 @@ import (
 type Tracer interface {
 	// TraceRef returns a reference to the trace of ctx, for links in other spans. It returns nil if that trace is not recorded.
 	TraceRef(ctx context.Context) TraceRef
-	// PollBegins is called before a poll. The hub sends the request with the returned context. found refers to the trace of the
-	// poll. The hub calls ended once, after it has applied the response.
+	// PollBegins is called before a poll. The hub sends the request with the returned context. The result found refers to the
+	// trace of the poll. The hub calls the function ended once, after it has applied the response.
 	PollBegins(ctx context.Context, poll Poll) (_ context.Context, found TraceRef, ended func(Outcome))
 	// Delivery is called before an event is delivered to a watcher. ctx is the context of the watch, and watching refers to its
 	// trace. found refers to the trace of the poll or call that found the change. watching or found is nil if the trace is not

@@ -21,7 +21,7 @@ type recording struct {
 	unrecorded []Sighting // states that were observed after the last recorded state and must still be recorded, oldest first
 }
 
-// add adds a state that must be recorded. The state replaces an unrecorded one that it supersedes.
+// add adds a state that must be recorded. It replaces an unrecorded state that the new state supersedes.
 func (r *recording) add(s Sighting) {
 	if s.Etag == r.etag && len(r.unrecorded) == 0 {
 		return

@@ -46,8 +46,8 @@ func addProgram(found texts) error {
 	return err
 }
 
-// addLinked adds the licenses of the packages that are linked into the program for a platform. known contains the directories
-// that were already searched. addLinked skips them, and adds each directory that it searches.
+// addLinked adds the licenses of the packages that are linked into the program for a platform. The map known contains the
+// directories that were already searched. addLinked skips them, and adds each directory that it searches.
 func (t texts) addLinked(system string, known map[string]bool) error {
 	goos, goarch, _ := strings.Cut(system, "/")
 	list := exec.Command("go", "list", "-deps", "-json=Dir,Module", "./cmd/easel")
