@@ -38,8 +38,8 @@ func (o Orders) fetchContent(ctx context.Context, asked ContentFetch) (FetchedCo
 	return FetchedContent{row.State.String(), row.Size, row.ContentType, row.Problem}, err
 }
 
-// adoptContents serves POST /contents:adopt. It allows a ledger that was copied or restored to delete copies of
-// results that were stored before it was copied or restored. For any other ledger, it returns an error.
+// adoptContents serves POST /contents:adopt. After a ledger was copied or restored, it allows the ledger to delete
+// copies of results that were stored before then. For any other ledger, it returns an error.
 func (o Orders) adoptContents(ctx context.Context, _ struct{}) (done struct{}, err error) {
 	wasCopied, err := o.Ledger.AdoptContents(ctx, byOf(ctx))
 	if err == nil && !wasCopied {

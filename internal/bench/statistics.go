@@ -24,8 +24,8 @@ func short(v float64) string {
 
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// quantile returns the value below which the given share of the sorted values lies. A share of 0.5
-// selects the median.
+// quantile returns the value below which the given share of the values lies. A share of 0.5 selects the
+// median.
 func quantile(values []float64, share float64) float64 {
 	return slices.Sorted(slices.Values(values))[int(share*float64(len(values)-1))]
 }

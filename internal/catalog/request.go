@@ -106,8 +106,8 @@ func (q *requester) attempt(ctx context.Context, cred Credential, r *request, re
 	return q.attemptWith(ctx, permit, cred, r, read)
 }
 
-// attemptWith is like attempt, but uses the given permit. It releases the permit after read, so that permits also limit the
-// responses in memory.
+// attemptWith is like attempt, but uses the given permit. It releases the permit only after the function read has returned, so
+// that permits also limit the number of responses in memory.
 func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cred Credential, r *request, read func(answer) error) (err error) {
 	defer func() { q.release(permit, cred, err) }()
 	timed, cancel := context.WithTimeoutCause(ctx, q.timeout, errNoAnswer)

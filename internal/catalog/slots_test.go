@@ -45,8 +45,8 @@ func TestAWaitForASlotIsNoSilenceOfTheCatalog(t *testing.T) { // fault A8
 	})
 }
 
-// hangingCatalog returns a client of a catalog that sometimes does not respond. It does not respond to requests whose
-// path contains "slow" or whose idempotency key starts with "slow".
+// hangingCatalog returns a client of a catalog that does not respond to requests whose path contains "slow" or whose
+// idempotency key starts with "slow".
 func hangingCatalog(t *testing.T) *Client {
 	w := &wire{answer: func(_ int, r *http.Request, conn net.Conn) {
 		if strings.Contains(r.URL.Path, "slow") || strings.HasPrefix(r.Header.Get("Idempotency-Key"), "slow") {

@@ -65,8 +65,8 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 const usedByAll = `SELECT '` + AllOwners + `', '', period, CAST(SUM(spent_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), MAX(CASE owner WHEN '` + AllOwners + `' THEN told_percent ELSE 0 END)
 	FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) GROUP BY period`
 
-// exceeded returns a [*BudgetError] if used exceeds the limit of b, and otherwise nil. used is in cents and includes the price
-// of the order. The caller sets e.Total or e.Label, and exceeded sets the other fields.
+// exceeded returns a [*BudgetError] if used exceeds the limit of b, and otherwise nil. The amount used is in cents and includes
+// the price of the order. The caller sets e.Total or e.Label, and exceeded sets the other fields.
 func exceeded(o Order, b Budget, used int64, e BudgetError) error {
 	if used <= b.LimitCents {
 		return nil

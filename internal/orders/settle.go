@@ -91,8 +91,8 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	return rest, err
 }
 
-// leavesOut reports whether a list's record of a terminal generation lacks the charge. If subscribed is true, the owner receives
-// events; then leavesOut also returns true if the record lacks the details of the result.
+// leavesOut reports whether a list's record of a terminal generation lacks the charge. For a subscribed owner, which receives
+// events, it also returns true if the record lacks the details of the result.
 func leavesOut(v catalog.Version, subscribed bool) bool {
 	return v.State.Terminal() && (v.CostCents == nil || subscribed && isShort(v))
 }

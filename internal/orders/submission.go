@@ -250,8 +250,8 @@ func (s *submission) leave() {
 	}
 }
 
-// open returns the error for a caller that leaves before the submission has ended. If the last attempt failed, the error
-// contains the details of that failure.
+// open returns the error for a caller that disconnects or reaches its deadline before the attempts have ended. If the last
+// attempt failed, the error contains the details of that failure.
 func (s *submission) open(cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -164,8 +164,9 @@ func knownInAMinute(o *outcome, say promises.Say) {
 	}
 }
 
-// settledInTheEnd checks the orders of generations that ended more than a minute before the last watch did: each of
-// these orders must be settled. Generations that the settlement job skips at the end of the run are exempt.
+// settledInTheEnd checks that the order of each generation that succeeded or was refunded is settled, if both the order
+// and the end of the generation are more than a minute older than the end of the last watch. Generations that the
+// settlement job skips at the end of the run are exempt.
 func settledInTheEnd(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		one := o.Truth[c.Generation]

@@ -152,7 +152,7 @@ func nobodyPolls(o *outcome, say promises.Say) {
 	}
 }
 
-// Maximum numbers of requests of each process per minute, starting one minute after the end of the last watch. The generation of
+// Maximum numbers of requests per minute from each process, starting one minute after the end of the last watch. The generation of
 // an unsettled order is polled at most every 10 s, and the settlement job reads it twice.
 const (
 	maxAloneReads = 12 // for one generation

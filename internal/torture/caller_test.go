@@ -80,7 +80,7 @@ func (w *world) connect(callers int) {
 // One in largeEvery orders has a large request body.
 const largeEvery = 8
 
-// orderOf returns a team's n-th order. Some orders have a large request body, and some have a cost limit.
+// orderOf returns the request for a team's n-th order. Some orders have a large request body, and some have a cost limit.
 func orderOf(n int) *easelv1.CreateGenerationRequest {
 	r := &easelv1.CreateGenerationRequest{
 		ModelId: "studio/haiku", IdempotencyKey: fmt.Sprintf("order-%d", n), InputsJson: fmt.Sprintf(`{"prompt":"order %d"}`, n),
