@@ -27,9 +27,9 @@ const (
 // callShare is the percentage of the drain timeout during which open calls can finish.
 const callShare = 75
 
-// shutdown contains the name of each stage for the log, and the deadline of each stage as a percentage of the drain timeout,
-// counted from the start of the shutdown. The next stage starts at the deadline, even if the stage has not finished. If the
-// stage finishes early, the next stage starts at once and has more time.
+// shutdown contains the name and the deadline of each stage. The name is for the log. The deadline is measured from the start of
+// the shutdown, as a percentage of the drain timeout. At the deadline, the next stage starts even if this stage has not finished.
+// If a stage finishes early, the next stage starts at once and has more time.
 var shutdown = [stages]struct {
 	name  string
 	share time.Duration

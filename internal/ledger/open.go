@@ -89,7 +89,7 @@ func (l *Ledger) open(ctx context.Context, at location, config Config) error {
 			return unusable(err)
 		}
 	}
-	if !l.IsDurable() { // an in-memory ledger deletes old orders together with their journal entries; the trigger would prevent that
+	if !l.IsDurable() { // an in-memory ledger also deletes the journal entries of old orders, which the trigger would prevent
 		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept`); err != nil {
 			return unusable(err)
 		}

@@ -61,7 +61,7 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 }
 
 // strangers contains a function for each kind of owner. The function creates a stack and opens a watch of a generation.
-// It returns the generation's ID, and a caller that belongs to another owner. Its argument as creates a caller from
+// It returns the generation's ID, and a caller that belongs to another owner. Its last argument creates a caller from
 // the stack and an API key or token.
 var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (id string, foreign caller){
 	"an API key": func(t *testing.T, as func(*stack, string) caller) (string, caller) {

@@ -114,8 +114,8 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 }
 
 // attribution returns the attribution to send with an update. For the initial update, this is the attribution that was
-// read when the watch started. For later updates, it is read from the ledger again if no owner is known yet, or if there
-// are labels, which may have been erased in the meantime. If the ledger fails, attribution omits the labels.
+// read when the watch started. For later updates, the attribution is read from the ledger again if it has no owner yet or
+// if it has labels, because labels can be erased at any time. If the ledger fails, attribution omits the labels.
 func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	if u.Initial || w.seen.Owner != "" && len(w.seen.Labels) == 0 {
 		return w.seen.Attribution
