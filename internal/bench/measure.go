@@ -71,8 +71,8 @@ func (m *measurement) compared() sides {
 	return m.sides
 }
 
-// repeated measures Easel and the facade that it is compared with several times, and returns the figures of both
-// from each repeat. It reverses their order after each repeat.
+// repeated measures Easel and the facade that it is compared with, several times in alternating order. It returns the
+// figures of both facades from each time.
 func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[facade]figures, err error) {
 	repeats := b.repeats
 	if m.repeats != 0 {

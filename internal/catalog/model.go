@@ -174,7 +174,7 @@ func newField(r *Record, name string) InputField {
 	f.Required = takeRequired(r)
 	f.Default, _ = take(r, defaultNames, asValue)
 	f.Allowed = takeAllowed(r)
-	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // for other types, minimum and maximum limit the length
+	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // for other types, minimum and maximum are limits on the length
 		f.Minimum = optional(take(r, minimumNames, asFloat))
 		f.Maximum = optional(take(r, maximumNames, asFloat))
 	}

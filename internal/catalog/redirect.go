@@ -63,8 +63,8 @@ func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.
 	return nil, false
 }
 
-// get reads a result from another host. authorization is not sent to that host. It only identifies the API key, because the
-// connections are divided among the API keys. If the other host rejects the request, the error has the kind
+// get reads a result from another host. authorization is not sent to that host. It is needed only to choose the connection,
+// because each API key has its own connections. If the other host rejects the request, the error has the kind
 // [KindUnavailable], so that the request may be retried. Errors omit the URL, which may contain a secret.
 func (e *elsewhere) get(ctx context.Context, authorization string, r *request, to *url.URL) (*http.Response, error) {
 	for range maxHops {

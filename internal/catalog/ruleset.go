@@ -114,9 +114,9 @@ type explanation struct {
 }
 
 // Explain reports how Easel reads the body of a 2xx response from a route, such as "POST /quote". For each value
-// that Easel reads, such as a price, it reports the member that contains the value or, if the value can't be read, the table to
-// extend. It also lists the members that no rule reads. It returns nil if the body is not JSON or the route has no rules. The
-// findings do not contain the API key of cred.
+// that Easel reads, such as a price, it reports the member that contains the value. If the value can't be read, it reports the
+// table in this package that must be extended. It also lists the members that no rule reads. It returns nil if the body is not
+// JSON or the route has no rules. The findings do not contain the API key of cred.
 func Explain(route string, body []byte, cred Credential) []Finding {
 	value, err := parse(body)
 	rules, ok := readings[route]

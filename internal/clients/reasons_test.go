@@ -46,8 +46,8 @@ func TestTheTableOfErrorsHasEachReasonAndCode(t *testing.T) {
 	table.has(t, table.Codes, code.Code_name)
 }
 
-// has checks that rows contains exactly the names in names, except the one for 0, which is not an error. It also
-// checks that the class of each row exists. names maps the numbers of an enum to their names.
+// has fails the test unless rows contains exactly the names in names, apart from the name for 0, which is not an error.
+// The class of each row must also exist. The parameter names maps the numbers of an enum to their names.
 func (table errorTable) has(t *testing.T, rows remedies, names map[int32]string) {
 	t.Helper()
 	if len(rows) != len(names)-1 {

@@ -307,8 +307,8 @@ func ended(t *testing.T, url string) *ledger.Ledger {
 	return l
 }
 
-// fail leases the deliveries that are due to the team studio. It records that the delivery of the first event about g1
-// failed with status 500 and is retried after 10 minutes, and returns the ID of this event.
+// fail leases the due deliveries for the team "studio". It records that the delivery of the first event about g1 failed
+// with status 500 and is retried after 10 minutes. It returns the ID of this event.
 func fail(t *testing.T, l *ledger.Ledger) (id string) {
 	t.Helper()
 	for _, job := range takeDeliveries(t, l, "studio") {

@@ -28,8 +28,8 @@ func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 	}
 }
 
-// taken tries to lease work of each kind, as another process would. It returns whether the lease succeeded,
-// keyed by kind of work.
+// taken tries to lease work of each kind, as another process would. The returned map contains true for each kind
+// of work that it could lease.
 func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
 	t.Helper()
 	ctx, all := t.Context(), map[string]bool{}

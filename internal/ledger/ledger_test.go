@@ -68,8 +68,8 @@ func call(t *testing.T, l *ledger.Ledger, r ledger.Request) (ledger.Order, lifec
 	return o, step
 }
 
-// wantAction passes r to Ledger.Call, and checks that the returned step has the action want. what describes the
-// case in failure messages.
+// wantAction passes r to Ledger.Call, and checks that the returned step has the action want. The parameter what is a
+// description of the case for the failure message.
 func wantAction(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle.Action, what string) {
 	t.Helper()
 	if _, step := call(t, l, r); step.Action != want {

@@ -146,7 +146,7 @@ func (f Filter) states(c *clauses) {
 	}
 }
 
-// are reports whether each status in f.Statuses is among the given statuses. It returns false if f.Existing is set, because
+// are returns true if the given statuses include every status in f.Statuses. It returns false if f.Existing is set, because
 // Existing selects every status.
 func (f Filter) are(statuses ...lifecycle.Status) bool {
 	return !f.Existing && !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })

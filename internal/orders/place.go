@@ -214,8 +214,9 @@ func (p *placing) unasked(err error) error {
 	return &Error{NotPlacedByThisCall, err}
 }
 
-// write writes a new order if the terms of its caller allow it, and starts to send it. If another call has written an order or
-// the terms have changed, write returns nil without an error. The idempotency key must then be looked up again.
+// write writes a new order if its caller's limits and allowed models permit it, and starts to send it. If another call has
+// written an order, or the caller's limits or models have changed, write returns nil without an error. The idempotency key
+// must then be looked up again.
 func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	terms, err := p.asked.terms()
 	if err == nil && terms.Refused {
@@ -327,7 +328,7 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 	return s
 }
 
-// answer returns the result that the ledger holds for an order, which this call then neither sends nor waits for.
+// answer returns the result that the ledger contains for an order. The call then neither sends the order nor waits for it.
 func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, error) {
 	switch answer {
 	case lifecycle.Replay:

@@ -103,8 +103,8 @@ func (s *stack) audit() int {
 	return len(charges(s, s.box, s.key))
 }
 
-// charges checks that the account of the API key adds up in a sandbox. It returns the number of charges by idempotency
-// key.
+// charges checks that the entries of an account in the sandbox add up to its balance. The parameter key is the account's
+// API key. charges returns the number of charges, keyed by idempotency key.
 func charges(t testing.TB, box *sandbox.Sandbox, key string) map[string]int {
 	t.Helper()
 	audit, err := box.Audit(context.Background(), key)

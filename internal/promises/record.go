@@ -42,7 +42,7 @@ const (
 	Listed     = "listed"  // a list, or a watch of all generations, contained a generation
 	Ordered    = "order"   // an order was sent
 	Placed     = "placed"  // the response to an order contained a generation
-	Rejected   = "refused" // an order was rejected, and the outcome in the error means that no order exists
+	Rejected   = "refused" // an order was rejected; according to the outcomes in its errors, no attempt placed it
 	GaveUp     = "gaveup"  // a caller stopped repeating an order that may have been placed
 	Downloaded = "file"    // a result was downloaded
 	Deleted    = "deleted" // the caller deleted the generation
@@ -71,7 +71,7 @@ type Event struct {
 	Text       string // depends on Kind: code and reason of an error, idempotency key of an order, digest of a result, or a description
 
 	Order   string        // for an error: idempotency key of the order that failed
-	Outcome string        // for an error: outcome of that order
+	Outcome string        // for an error: the order_outcome that the server sent with it
 	Since   time.Duration // time from the start of the record to the sending of the order
 	Lasts   time.Duration // time from sending an order to its deadline
 

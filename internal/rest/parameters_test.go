@@ -123,7 +123,7 @@ func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 	}
 }
 
-// unknownQuery returns a query with many unknown parameters. It is almost as large as the limit for headers allows.
+// unknownQuery returns a query with many unknown parameters. Its size is just below the limit for headers.
 func unknownQuery() string {
 	var query strings.Builder
 	for n := 0; query.Len() < 30_000; n++ {

@@ -56,7 +56,7 @@ type FaultField struct {
 	Name   string `json:"name"`
 	Type   string `json:"type"`
 	Means  string `json:"means"`
-	Effect bool   `json:"effect,omitempty"` // whether a fault has an effect even if no other member is set
+	Effect bool   `json:"effect,omitempty"` // whether a fault that sets only this member has an effect
 }
 
 // FaultFields returns a description of every member of [Fault], in the order of declaration.

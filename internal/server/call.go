@@ -135,7 +135,7 @@ func (c *call) log(err error) {
 		if cause != errPanicked { //nolint:errorlint // the panic is already logged
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
-	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // health checks, reflection calls, and calls canceled during the checks are too frequent for a higher level
+	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // health checks, reflection calls, and calls canceled before they passed all checks are too frequent for the level Info
 		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(c.ctx, level, "call", attrs...)

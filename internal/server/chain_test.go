@@ -159,7 +159,7 @@ func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
 			t.Errorf("logged %v", line)
 		}
 	}
-	for _, span := range spans.GetSpans() { // the alerts select metrics by this attribute
+	for _, span := range spans.GetSpans() { // spans must have the attribute by which the alerts select metrics
 		if !slices.Contains(span.Attributes, attribute.String("rpc.response.status_code", "INVALID_ARGUMENT")) {
 			t.Errorf("%s has %v", span.Name, span.Attributes)
 		}

@@ -152,8 +152,8 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	return callAny(ctx, c, errorCalls[r.call].method, request, &easelv1.GetAccountResponse{})
 }
 
-// untold reports whether a create call timed out before it could return the catalog's error. In that case, meet
-// repeats the call with the same key. The repeated call usually returns the error in time.
+// untold reports whether a create call timed out before it could return the catalog's error. In that case, the method
+// meet repeats the call with the same key. The repeated call usually returns the error in time.
 func (r row) untold(t *testing.T, err error) bool {
 	if r.call != "create" || !r.retry {
 		return false

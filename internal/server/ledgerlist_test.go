@@ -21,9 +21,9 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// overTeams runs a scenario with a shared API key, once for each combination of protocol and kind of ledger. In a
-// scenario, as returns the caller with the given name. The callers poster and banner belong to the team studio, which
-// has a budget. The caller shop has no team, and ops is an operator.
+// overTeams runs a scenario with a shared API key, once for each combination of protocol and kind of ledger. The
+// function as returns the caller with the given name. The callers "poster" and "banner" belong to the team "studio",
+// which has a budget. The caller "shop" has no team, and "ops" is an operator.
 func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller), change ...func(*options)) {
 	for name, database := range databases() {
 		for form, as := range forms {

@@ -106,7 +106,7 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2
 }
 
 func TestInputsHaveTheLimitOfTheSetting(t *testing.T) {
-	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // inputs with five times the limit do not fit in a response, but the order must succeed
+	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // inputs of five times the default limit do not fit in a response, but the order must succeed
 		t.Run(inBytes(limit), func(t *testing.T) {
 			overBoth(t, func(t *testing.T, _ *stack, c caller) { probeInputs(t, c, limit) }, func(o *options) {
 				o.service.MaxInputs, o.server.Limits.MaxInputs = limit, limit

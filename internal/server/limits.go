@@ -31,8 +31,8 @@ func newCounts(kind string, each, all int, reason easelv1.ErrorReason, remedy st
 	return &counts{kind: kind, each: each, all: all, reason: reason, remedy: remedy, used: map[string]int{}}
 }
 
-// acquire adds n to the current number of the given caller, and returns a function that subtracts n again. If the caller or
-// the server would exceed its maximum, acquire instead returns an error. It does not wait.
+// acquire adds n to the given caller's count, and returns a function that subtracts n again. If the caller or the server would
+// exceed its maximum, acquire returns an error instead. It does not wait.
 func (c *counts) acquire(caller string, n int) (release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -158,7 +158,7 @@ func (s *Server) assemble() (*servers, error) {
 		return nil, fmt.Errorf("connect to the in-memory server: %w", err)
 	}
 	run := &servers{public: newPublicGRPC(s.config, s.chain, s.health, s.certificates), rest: newRESTGRPC(s.config, s.chain), pipe: pipe, local: local}
-	rest, err := s.config.REST(s, local) // the gRPC servers must be created before, because creating them registers their methods with the chain
+	rest, err := s.config.REST(s, local) // the gRPC servers must be created first, because creating them registers their methods with the chain
 	if err != nil {
 		_ = local.Close() // the error does not matter, because the connection was never used
 		return nil, err

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	maxExact = 1 << 53 // every integer up to this limit can be represented as a double
+	maxExact = 1 << 53 // every integer up to this limit can be represented exactly as a double
 	maxDepth = 64      // maximum nesting depth of inputs
 
 	otherValues = 5_000 // maximum number of values in a request apart from its inputs, such as the IDs and etags of a watch

@@ -215,9 +215,9 @@ func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, know
 	return w.stream.SendMsg(updateResponse(encodingsOf(u).of(u, whose), time.Now()))
 }
 
-// cover updates the set of generations whose size is sent in the caught_up message. It adds the generation of u to the
-// set. If this generation is deleted and the request does not name it, cover removes it from the set instead. After the
-// caught_up message, cover does nothing.
+// cover updates the set of generations that the caught_up message counts. It adds the generation of u to the set. If this
+// generation is deleted and the request does not name it, cover removes it from the set instead. After the caught_up
+// message, cover does nothing.
 func (w *watchOfMany) cover(u *watch.Update) {
 	switch {
 	case w.covered == nil:

@@ -212,7 +212,8 @@ func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { 
 	}
 }
 
-// enemy returns an attacker whose headers form a valid call. The call uses gRPC if address is "gRPC", and REST otherwise.
+// enemy returns an attacker whose headers form a valid call. The attacker targets the gRPC listener if address is "gRPC", and
+// otherwise the HTTP listener. The parameter kind is the protocol; "HTTP/2" uses TLS if the server does.
 func (s *siege) enemy(address, kind string) enemy {
 	field := func(name, value string) hpack.HeaderField { return hpack.HeaderField{Name: name, Value: value} }
 	e := enemy{t: s.t, headers: []hpack.HeaderField{field(":scheme", "http"), field(":authority", "easel.test"), field("authorization", "Bearer "+s.attacker)}}

@@ -250,7 +250,7 @@ func (k kind) only(name, id string) kind {
 		case "T11", "M8", "M12":
 			p.forget()
 			p.Length = 8 * time.Minute
-			if id == "M12" { // 8 minutes are too short, because the replica is frozen for 3.5 minutes
+			if id == "M12" { // 8 minutes is too short, because the replica is frozen for 3.5 minutes
 				p.Length *= 2
 			}
 		case "P5":

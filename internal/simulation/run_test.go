@@ -111,7 +111,7 @@ func (w *world) run() *outcome {
 	return o
 }
 
-// leftOver returns the stacks of the goroutines that still run in the bubble, except the current one.
+// leftOver returns the stacks of the goroutines that are still running in the bubble, except the current one.
 func leftOver() (left []string) {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]

@@ -43,7 +43,7 @@ type registries struct {
 	wheels  []wheelUpload
 	npm     []npmUpload
 	bundles []string
-	looked  int // number of status queries for the latest bundle
+	looked  int // number of requests for the status of the last upload to Maven Central
 	fault   []string
 }
 

@@ -163,5 +163,5 @@ func instrument(meter metric.Meter, row Metric) (metric.Float64Observable, error
 	return meter.Float64ObservableGauge(row.Name)
 }
 
-// is returns the attribute for a label that has the given value.
+// is returns an attribute with the label's name and the given value.
 func (l Label) is(value string) attribute.KeyValue { return attribute.String(l.Name, value) }

@@ -48,7 +48,7 @@ func (s signal) exported() bool {
 	return s != metricSignal || exporter != "prometheus" // the exporter "prometheus" exports nothing, because Prometheus metrics are always served
 }
 
-// Exported returns the names of the signals, traces and metrics, that the environment variables enable for export.
+// Exported returns the signals that the environment variables enable for export: "traces", "metrics" or both.
 func Exported() (names []string) {
 	for _, s := range []signal{traceSignal, metricSignal} {
 		if s.exported() {
@@ -117,8 +117,8 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 // reached, all new series are merged into one series with the label otel_metric_overflow.
 const maxSeries = 2000
 
-// newMeterProvider returns a provider that exports metrics to a registry and, if the environment enables the export, also to
-// an exporter.
+// newMeterProvider returns a provider whose metrics Prometheus can scrape from registry. If the environment enables the export
+// of metrics, the provider also sends them to the exporter that the environment selects.
 func newMeterProvider(ctx context.Context, about *resource.Resource, build string, registry prometheus.Registerer) (*metric.MeterProvider, error) {
 	reader, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo())
 	if err != nil {

@@ -90,7 +90,7 @@ func (m *stubCatalog) since(at time.Time) (n int) {
 }
 
 // fleet is a group of replicas with the same catalog and the same PostgreSQL server. Each replica connects to
-// PostgreSQL through its own wire. All replicas connect to the catalog through one wire.
+// PostgreSQL through its own proxy, a wire. All replicas connect to the catalog through one further wire.
 type fleet struct {
 	t        *testing.T
 	postgres *proctest.Postgres

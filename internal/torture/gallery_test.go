@@ -183,8 +183,8 @@ func (g *gallery) comeBack() {
 	}
 }
 
-// storm kills and restarts the replicas, the store and the catalog in turn, each of them rounds times, while the given
-// number of results is copied. It returns the total number of kill steps.
+// storm kills and restarts the replicas, then the store, then the catalog, and repeats this while results are copied.
+// results is the number of results, and rounds is the number of repetitions. storm returns the number of kill steps.
 func (g *gallery) storm(results, rounds int) (kills int) {
 	g.Helper()
 	steps := 3 * rounds

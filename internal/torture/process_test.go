@@ -50,7 +50,8 @@ func before(upstream string) proctest.Settings {
 	return proctest.Settings{"EASEL_UPSTREAM_URL": "http://" + upstream + sandbox.BasePath}
 }
 
-// eventually waits up to 40 s until a condition is true. what describes the condition in the failure message.
+// eventually waits up to 40 s until the function is returns true. The parameter what describes this condition in the
+// failure message.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	proctest.Eventually(t, 40*time.Second, what, is)

@@ -79,8 +79,8 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 	}
 }
 
-// divide waits long enough for each replica to get its share of the poll rate. Then it checks for the time set by the flag
-// -measured that the replicas together do not exceed the poll rate.
+// divide waits long enough for each replica to get its share of the poll rate. Then it measures the polls for the time that
+// the flag -measured sets, and checks that the replicas together do not exceed the poll rate.
 func (f *fleet) divide() {
 	f.t.Helper()
 	pauseFor(f.t.Context(), renewal)

@@ -121,7 +121,7 @@ func (w *world) none(what, condition string, within time.Duration) (took time.Du
 	}
 }
 
-// query executes a query over a connection to which no faults happen, and calls scan for each row.
+// query executes a query over a connection that no fault affects, and calls scan for each row.
 func (w *world) query(query string, scan func(*sql.Rows) error) error {
 	db, err := w.openLedger()
 	if err != nil {

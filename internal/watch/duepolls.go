@@ -38,7 +38,7 @@ type plan struct {
 	reads        []*generation
 	more         bool      // whether more requests are due than this plan contains
 	next         time.Time // time of the next sweep or the next read, whichever is earlier; zero if neither is planned
-	preferHinted bool      // new value of situation.preferHinted
+	preferHinted bool      // whether the last planned read preferred hinted generations; the next read does the opposite
 }
 
 // plan chooses the next requests. It changes nothing, and its result depends only on s.

@@ -143,7 +143,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	}
 	t := h.find(req.Credential, true)
 	t.begin(w, req, time.Now())
-	if h.drained.Load() { // otherwise, a later call to Drain ends this watch
+	if h.drained.Load() { // if Drain is called after this check, it ends the watch itself
 		w.fail(ErrDraining)
 	}
 	t.mu.Unlock()
@@ -285,8 +285,8 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	}
 }
 
-// with calls f with a generation and its tenant. It holds the tenant's mutex during the call. If the hub does not have the
-// generation, with does not call f.
+// with calls f, and passes it the generation and its tenant. It holds the tenant's mutex during the call. If the hub does not
+// have the generation, with does not call f.
 func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generation)) {
 	t := h.find(cred, false)
 	if t == nil {

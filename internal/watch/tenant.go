@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// forgetAfter is the time after which a watch of all generations drops a settled one that is missing from the catalog's list.
+// forgetAfter is the time after which a watch of all generations drops a settled generation that is missing from the catalog's
+// list.
 const forgetAfter = 5 * time.Minute
 
 // tenant is the state for one credential: the polled generations and their watchers. It is guarded by its agenda's mu.

@@ -16,8 +16,8 @@ type Tracer interface {
 	// trace of the poll. The hub calls the function ended once, after it has applied the response.
 	PollBegins(ctx context.Context, poll Poll) (_ context.Context, found TraceRef, ended func(Outcome))
 	// Delivery is called before an event is delivered to a watcher. ctx is the context of the watch, and watching refers to its
-	// trace. found refers to the trace of the poll or call that found the change. watching or found is nil if the trace is not
-	// recorded. If delivered is not nil, the hub calls it after the delivery.
+	// trace. found refers to the trace of the poll or call that found the change. Each of the two references is nil if its trace
+	// is not recorded. If delivered is not nil, the hub calls it after the delivery.
 	Delivery(ctx context.Context, watching TraceRef, event Event, found TraceRef) (delivered func())
 }
 

@@ -55,9 +55,9 @@ type Upstream interface {
 type Goal uint8
 
 const (
-	// Terminal is reached when the generation is in a terminal state.
+	// Terminal ends the watch of a generation when its state is terminal.
 	Terminal Goal = iota
-	// Settled is reached when the charge is final.
+	// Settled ends the watch of a generation when its charge is final.
 	Settled
 )
 

@@ -16,7 +16,7 @@ const (
 )
 
 // watcher contains the subscriptions of one watch. There may be a hundred thousand watchers, so a watcher stores only those
-// fields of its request that it still needs. The mutex of the field agenda guards the watcher.
+// fields of its request that it still needs. The mutex of its agenda guards the watcher.
 type watcher struct {
 	stream
 	agenda *agenda

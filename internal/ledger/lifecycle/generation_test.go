@@ -38,7 +38,7 @@ type seen struct {
 	charged, deleted bool
 	refunded         bool
 	final            bool // whether a record with a terminal state contained a charge
-	absent           int  // number of reads that did not find the generation since a read last found it
+	absent           int  // number of consecutive reads that did not find the generation
 }
 
 // The test checks every sequence of at most mostLooks observations.

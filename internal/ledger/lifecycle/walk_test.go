@@ -417,7 +417,7 @@ func (w world) elsewhere(also func(func(*world))) {
 			}
 		})
 	}
-	if w.team == 0 && !w.removed && w.quotes() { // only while an order is quoted; at other times, a change has the same effect as a change before the first call
+	if w.team == 0 && !w.removed && w.quotes() { // the caller changes teams or is removed only while an order is quoted; at other times, this has the same effect as before the first call
 		also(func(w *world) { w.team = 1 })
 		also(func(w *world) { w.removed = true })
 	}
@@ -433,7 +433,7 @@ func (w world) restore(also func(func(*world))) {
 		return
 	}
 	also(func(w *world) {
-		expired := false // whether the resend window of this row's order or of a later order has expired; earlier windows expire first, and a restore does not reopen them
+		expired := false // whether this or a later order's resend window has expired; then, so has this order's, because it began earlier; a restore does not reopen it
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
 			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)

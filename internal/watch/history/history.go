@@ -75,8 +75,8 @@ func (m *model) add(generation uint64, d time.Duration) {
 	m.next = (m.next + 1) % size
 }
 
-// LastCurve returns the schedule that [Durations.Curve] last computed for a model, or [schedule.Unlearned] if it has not
-// computed one. Durations that were added later do not change the result.
+// LastCurve returns the schedule that [Durations.Curve] last computed for a model. If there is no such schedule, it returns
+// [schedule.Unlearned]. Durations that were added later do not change the result.
 func (b *Durations) LastCurve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()
