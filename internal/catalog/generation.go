@@ -77,7 +77,7 @@ type candidate struct {
 	id           string
 	depth        int
 	wrapper      string // name of the JSON member that contains the object; empty for the outermost object
-	isGeneration bool   // whether the name of the ID's member, or the name of the wrapper, indicates a generation
+	isGeneration bool   // whether the object is a generation according to the name of the wrapper or of the member with the ID
 }
 
 var (

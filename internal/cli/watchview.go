@@ -19,7 +19,7 @@ import (
 type watchView struct {
 	*session
 	tell func(string)   // prints a line
-	look terminal.Style // style of the stream that the lines are printed to
+	look terminal.Style // style of the stream to which the lines are printed
 	raw  bool           // whether each message is printed as JSON
 
 	generations map[string]*easelv1.Generation

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// eventConfig returns an event configuration in which the team studio has an event receiver and the given budget limits.
+// eventConfig returns an event configuration in which the team "studio" has an event receiver and the given budget limits.
 func eventConfig(limits ledger.Limits) *ledger.EventConfig {
 	return &ledger.EventConfig{
 		Teams: func() map[string]ledger.Team {

@@ -39,7 +39,7 @@ func (r *replica) settle(ctx context.Context) {
 	jobs.New(r.ledger, slog.New(slog.DiscardHandler), r.orders.Settle(r.held(""))).Run(ctx)
 }
 
-// budget returns the spent and the reserved amount, in cents, of today's budget of the owner studio.
+// budget returns the amounts, in cents, that are spent and reserved in today's budget of the owner "studio".
 func (s *stack) budget() (spent, reserved int64) {
 	s.Helper()
 	most := int64(1 << 40)

@@ -219,7 +219,7 @@ func lost(*http.Request, *http.Response) (*http.Response, error) {
 	return nil, errors.New("the connection is gone")
 }
 
-// loses places an order and loses every response to it, so that the order's outcome is unknown.
+// loses sends an order for an owner and drops every response to it, so that the order's outcome is unknown.
 func (r *replica) loses(owner, key string) {
 	r.Helper()
 	r.answers(lost)

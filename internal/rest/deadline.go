@@ -79,6 +79,6 @@ func (w *deadlineWriter) FlushError() error {
 // Unwrap allows http.ResponseController to reach the connection.
 func (w *deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Both methods ignore the error, because all connections except those in tests support deadlines.
+// setDeadline and liftDeadline ignore the error, because all connections except those in tests support deadlines.
 func (w *deadlineWriter) setDeadline()  { _ = w.connection.SetWriteDeadline(time.Now().Add(w.timeout)) }
 func (w *deadlineWriter) liftDeadline() { _ = w.connection.SetWriteDeadline(time.Time{}) }

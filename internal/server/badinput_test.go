@@ -119,7 +119,7 @@ func orderStruct(name string, v *structpb.Value) *easelv1.CreateGenerationReques
 	})
 }
 
-func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // faults I2, I4, I5, M15
+func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // covers the faults I2, I4, I5 and M15 in cmd/easel/faults_test.go
 	t.Parallel()
 	overBothOnPorts(t, func(t *testing.T, s *stack, c caller) {
 		inputs := badInputs

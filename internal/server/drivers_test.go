@@ -58,7 +58,7 @@ func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 const operator = "ops"
 
 // overEveryStack runs a scenario with [overBoth], and then with [overTeams]. With overTeams, the scenario's caller is
-// poster, and the owner of its orders is the team studio.
+// "poster", and the owner of its orders is the team "studio".
 func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	overBoth(t, scenario, change...)
 	usually := func(o *options) { o.sandbox.Speed = usualSpeed }

@@ -174,7 +174,7 @@ func TestEventsBelongToOneOwner(t *testing.T) {
 }
 
 // overVirtualTeams runs a scenario over gRPC and over REST, in virtual time. Each run has a new stack with a shared API
-// key. The functions in change modify the stack's options. The scenario's parameter c is the caller shop.
+// key. The functions in change modify the stack's options. The scenario's parameter c is the caller "shop".
 func overVirtualTeams(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {

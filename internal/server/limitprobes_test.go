@@ -18,7 +18,7 @@ import (
 )
 
 // Each request at its limit must pass validation, and each request past its limit must be rejected as invalid.
-func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2, I4, I5
+func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // covers the faults I2, I4 and I5 in cmd/easel/faults_test.go
 	id := strings.Repeat("a", idLimit)
 	nested := func(depth int) proto.Message {
 		return &easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)}

@@ -222,7 +222,7 @@ func startIssuing(t *testing.T) issuing {
 	return i
 }
 
-// token creates a token for poster that expires at the given time.
+// token creates a token that expires at the given time, for the caller "poster".
 func (i issuing) token(expiry time.Time) string {
 	i.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: i.keys}, (&jose.SignerOptions{}).WithHeader("kid", "one"))

@@ -30,7 +30,7 @@ type modelCatalog struct {
 	slowness time.Duration
 	status   int    // status of all responses; zero means that requests succeed
 	retry    string // value of the Retry-After header in all responses
-	detail   string // description of all models
+	detail   string // description that the catalog returns for each model
 }
 
 // withModelCatalog runs a test in virtual time with a service and its catalog. Each response from the catalog takes

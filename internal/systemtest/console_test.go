@@ -711,7 +711,7 @@ func boxes(all []colorCount, most int) (divided [][]colorCount) {
 	return divided
 }
 
-// mean returns the mean color of a box's pixels.
+// mean returns the mean color of the pixels whose colors are in a box, which is a group of similar colors.
 func mean(box []colorCount) color.Color {
 	var sums [3]int
 	pixels := 0

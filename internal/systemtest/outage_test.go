@@ -58,7 +58,7 @@ func TestReplicasDivideThePollsAndLogAnOutageInOneLine(t *testing.T) {
 }
 
 // startTwo starts two replicas with the same catalog and the same database. It orders two renders through the first
-// replica, and starts a watch of each render at both replicas.
+// replica, and starts a watch of each render through both replicas.
 func startTwo(t *testing.T, database string) (one, two facility) {
 	t.Helper()
 	one = newCatalog(t, 1, "--speed", "0.02") // slow enough that no render finishes during the test

@@ -31,7 +31,7 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 	for kind, endpoint := range map[string]string{"dead": "http://127.0.0.1:" + freePort(t), "stuck": "http://" + stuck.Address, "slow": "http://" + slow.addr} {
 		settings := after
 		if kind == "stuck" {
-			settings = after.With(proctest.Settings{"EASEL_DRAIN_TIMEOUT": "4s"}) // short, because the server waits for the order for most of this time
+			settings = after.With(proctest.Settings{"EASEL_DRAIN_TIMEOUT": "4s"}) // a short drain timeout, because the server spends most of it waiting for the order
 		}
 		services[kind] = startExporting(t, endpoint, settings)
 		services[kind].caller(t)()

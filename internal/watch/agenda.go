@@ -181,7 +181,7 @@ func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 }
 
 // pollAt sets the time of the next poll of a generation, and adds the generation to the queue. If a poll of the generation is
-// in flight, or if the generation has no watchers and is not kept, pollAt removes it from the queue instead.
+// in flight, or if the generation has no watchers and may not be polled without one, pollAt removes it from the queue instead.
 func (a *agenda) pollAt(e *generation, due time.Time) {
 	e.polling.due = due
 	if len(e.subscribers) == 0 && !e.kept || e.polling.inFlight {

@@ -87,7 +87,7 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		p.next = slow
 		return reads
 	case s.sweeping, p.next.After(s.now) && len(first) < sweepFrom && !s.firstList:
-		reads = append(reads, first...) // reads them individually, because the current sweep is slow or because they are too few to start a sweep early
+		reads = append(reads, first...) // reads these generations individually: either the current sweep is slow, or they are too few to start a sweep early
 	case len(first) >= sweepFrom || s.firstList:
 		p.next = earliest(p.next, s.sweptAt.Add(s.least/2))
 	}

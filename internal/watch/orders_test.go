@@ -21,8 +21,8 @@ func (o *ofOwner) Covers(order ledger.Attribution) bool {
 	return order.Owner == o.owner
 }
 
-// placed returns orders by generation ID. The orders in own belong to the owner studio, and the orders in
-// foreign belong to the owner shop.
+// placed returns orders by generation ID. The owner of the generations in own is "studio", and the owner of those
+// in foreign is "shop".
 func placed(own, foreign []string) map[string]ledger.Attribution {
 	all := map[string]ledger.Attribution{}
 	for _, id := range own {

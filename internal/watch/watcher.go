@@ -37,7 +37,7 @@ type watcher struct {
 	subscriptions []subscription
 	free          []int32                       // unused indexes in subscriptions
 	dirty         []int32                       // indexes of subscriptions with an undelivered change
-	unreached     int                           // number of subscriptions that have not reached the goal
+	unreached     int                           // number of subscriptions whose generation has not reached the watch's goal
 	pending       int                           // number of generations whose initial state has not been delivered yet
 	known         map[string]string             // etags that the caller already has for generations without a subscription
 	modelID       string                        // model of the watched generations; empty means any model

@@ -131,7 +131,7 @@ type layer struct {
 	crest       []float64 // y of the crest in each column
 	foot        float64   // y of the crest's lowest point
 	colour      rgb
-	mist, rough float64 // mist is the strength of the mist at the foot; rough is the roughness of the slopes
+	mist, rough float64 // mist is the strength of the mist at the foot of the slopes; rough is their roughness
 	snow        float64 // depth of the snow below the crest
 }
 
