@@ -96,7 +96,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 }
 
 func TestADeletionMakesTheListOld(t *testing.T) {
-	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // time from the start of the list request until the deletion starts; negative if the deletion starts first; each request takes half a second
+	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // start of the deletion, relative to the start of the list request; each of the two requests takes half a second
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := slowLister(t, numbered)
 			go func() {

@@ -126,7 +126,7 @@ func TestEachJobRunsOnceInTwoProcesses(t *testing.T) {
 			defer o.start(o.kind(o.once))()
 		}
 		o.add("studio", "", refs...)
-		o.add("studio", "", refs[0]) // a second job with this ref; not added if the first one has not run yet
+		o.add("studio", "", refs[0]) // adds a second job with this ref, unless the first one is still waiting to run
 		o.await(len(refs))
 		got := o.ran()[:len(refs)]
 		if slices.Sort(got); len(slices.Compact(got)) < len(refs)-1 {

@@ -85,7 +85,7 @@ type move struct {
 
 	changes    string // SQL assignments to additional columns; each %s is a placeholder for one of args
 	args       []any
-	unless     string // SQL condition; if it is true, the row is not changed and move returns errMoved; each %s is a placeholder for one of unlessArgs
+	unless     string // SQL condition under which move leaves the row unchanged and returns errMoved; each %s is a placeholder for one of unlessArgs
 	unlessArgs []any
 }
 

@@ -153,7 +153,7 @@ func TestThresholdsAreThoseOfTheTeamAndOfTheTotal(t *testing.T) {
 			t.Errorf("the deliveries of the total budget are %q", due)
 		}
 		l.Exec(t, "DELETE FROM jobs")
-		l.Exec(t, "DELETE FROM events") // deletes the events, as retention does after seven days
+		l.Exec(t, "DELETE FROM events") // deletes the events, as the ledger itself does after seven days
 		r := request("last")
 		r.Owner, r.Namespace, r.Total = "shop", "shop", total
 		write(t, l, r)

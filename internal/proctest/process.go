@@ -121,8 +121,8 @@ func (p *Process) Pid() int { return p.command.Process.Pid }
 // Signal sends a signal to the process.
 func (p *Process) Signal(signal os.Signal) error { return p.command.Process.Signal(signal) }
 
-// Stop sends SIGTERM, waits until the process has exited, and returns the exit code. If the process does not exit in
-// time, Stop kills it and returns -1.
+// Stop sends SIGTERM, waits until the process has exited, and returns the exit code. If the process does not exit
+// within startLimit, Stop kills it and returns -1.
 func (p *Process) Stop() int {
 	_ = p.Signal(syscall.SIGTERM) // the process may have exited
 	code, err := p.Wait(startLimit)

@@ -34,7 +34,7 @@ type file struct {
 	calls int
 }
 
-// tailAt is the number of bytes of the body that precede those from the field tail.
+// tailAt is the offset in the body at which the bytes from the field tail begin.
 const tailAt = 2000
 
 func fileBytes(size int) []byte {

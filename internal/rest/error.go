@@ -123,8 +123,8 @@ func statusJSON(st *status.Status) []byte {
 	return body
 }
 
-// unreadable returns the violation for a request that the gateway can't parse. said is the message from the parser, of which
-// only the first 256 bytes are used, because it may quote the request.
+// unreadable returns the violation for a request that the gateway can't parse. said is the parser's message. Only its first 256
+// bytes are used, because it may quote the request.
 func unreadable(said string) service.Violation {
 	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson randomly replaces a space with a no-break space
 	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")

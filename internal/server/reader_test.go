@@ -50,8 +50,8 @@ func (c *busyCatalog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, record)
 }
 
-// busy returns an option for a stack that uses c as its catalog and polls it every second. The connections of the stack
-// are in memory, so that the stack can run in virtual time.
+// busy returns an option for a stack that uses c as its catalog and polls it every second. The stack's connections are
+// in memory, so that it can run in virtual time.
 func busy(c *busyCatalog) func(*options) {
 	return func(o *options) {
 		o.memory, o.dialOptions = true, windows

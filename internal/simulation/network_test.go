@@ -34,7 +34,7 @@ type link struct {
 	mu    sync.Mutex
 	state condition
 	wires []*wire       // open connections, in the order of their creation
-	hits  int           // number of times that a condition, or a call of cut, has affected a dial or a connection
+	hits  int           // number of times that a condition, or a call to cut, has affected a dial or a connection
 	queue int           // number of dials that wait for the condition to change
 	over  chan struct{} // closed when state changes
 }

@@ -121,8 +121,8 @@ func (c *caller) followAll(ids []string) {
 	}
 }
 
-// everything watches all of the tenant's generations or, chosen at random, only those of one model. It does so for the
-// given length of time, over several consecutive streams.
+// everything watches all of the tenant's generations for the given length of time, over several consecutive streams.
+// In half of the calls, chosen at random, it watches only the generations of one model.
 func (c *caller) everything(length time.Duration) {
 	m, until := memory{}, time.Now().Add(length)
 	model := []string{"", "studio/haiku"}[c.random.IntN(2)]

@@ -57,7 +57,7 @@ type world struct {
 	operator    *tenant
 	receivers   *receivers // receivers of events
 
-	ctx     context.Context // parent of the contexts of all callers' calls
+	ctx     context.Context // parent of the context of every call by a caller
 	cancel  context.CancelFunc
 	callers sync.WaitGroup
 	trouble sync.WaitGroup

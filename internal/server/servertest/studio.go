@@ -22,7 +22,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// WatchStream is the server side of the stream of a WatchGeneration call.
+// WatchStream is the server's side of a WatchGeneration stream.
 type WatchStream = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
 
 // Studio is a service with responses that a test defines. It accepts callers that have the bearer token "key" or a client
