@@ -40,7 +40,7 @@ func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 		t.Errorf("%q became %q, with %d lines", before, after, c.lines()-lines)
 	}
 	t.Logf("%d routes with side effects rejected %d unknown clients", changing, len(withoutIdentity))
-	if want := 2 + 2 + 5; changing != want { // gRPC: create and delete; REST: create and delete; admin: five operator routes
+	if want := 2 + 2 + 5; changing != want { // create and delete over gRPC, create and delete over REST, and five admin routes
 		t.Errorf("tried %d routes with side effects, want %d", changing, want)
 	}
 }

@@ -33,7 +33,7 @@ const (
 	peerLongest = 8 << 20          // maximum size of a response in bytes
 )
 
-// generation reads a generation.
+// generation reads a generation from the catalog.
 func (c *peerCatalog) generation(ctx context.Context, authorization, id string) (*easelv1.Generation, error) {
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()

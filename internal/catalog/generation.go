@@ -83,7 +83,7 @@ type candidate struct {
 var (
 	generationNames = set(names("generation", "render", "generationId", "renderId"))
 	ownIDNames      = names("generationId", "renderId")
-	looseMembers    = set(names("job", "result", "item")) // names of members that may contain either a generation or only a part of it
+	looseMembers    = set(names("job", "result", "item")) // names of members whose value may be only a part of a generation
 )
 
 // findGeneration finds the record of a generation in a value. A wrapped object has priority over its wrapper, which can have

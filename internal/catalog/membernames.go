@@ -34,7 +34,7 @@ var (
 	modelIDNames      = names("id", "modelId", "slug", "model", "key", "name")
 )
 
-// Names of the members of a generation's record.
+// Names of the JSON members in a generation's record.
 var (
 	statusNames       = names("status", "state")
 	modelOfNames      = names("modelId", "model", "modelSlug")
@@ -81,7 +81,7 @@ var (
 	centUnits       = names("cent", "cents", "eurocent", "eurocents", "ct")
 )
 
-// Names of the members of a model's record.
+// Names of the JSON members in a model's record.
 var (
 	modelNameNames   = names("displayName", "name", "title", "label")
 	descriptionNames = names("description", "summary", "help", "helpText", "hint", "about")
@@ -98,7 +98,7 @@ var outputKinds = map[string]OutputKind{
 	"3d": OutputFile, "mesh": OutputFile, "pdf": OutputFile, "document": OutputFile, "binary": OutputFile, "media": OutputFile,
 }
 
-// Names of the members of an input field's description.
+// Names of the JSON members in the description of an input field.
 var (
 	fieldNameNames    = names("key", "name", "field", "id", "param", "parameter")
 	fieldLabelNames   = names("displayName", "label", "title", "name", "caption")

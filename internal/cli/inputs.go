@@ -49,7 +49,7 @@ func readObject(from string, stdin io.Reader) (string, error) {
 	case from == "-":
 		text, err = io.ReadAll(stdin)
 	case !strings.HasPrefix(strings.TrimSpace(from), "{"):
-		text, err = os.ReadFile(from) //nolint:gosec // the user chooses the path
+		text, err = os.ReadFile(from) //nolint:gosec // the user may choose any path
 	}
 	var object map[string]json.RawMessage
 	if err == nil && (json.Unmarshal(text, &object) != nil || object == nil || !utf8.Valid(text)) {
@@ -163,7 +163,7 @@ func fileInput(name, value string) (string, error) {
 	if !isFile || strings.HasPrefix(path, "@") {
 		return path, nil
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the user chooses the path
+	text, err := os.ReadFile(path) //nolint:gosec // the user may choose any path
 	if err != nil {
 		return "", badInput(name, fmt.Sprintf("can't be read from the file %s: %s", terminal.OneLine(path), reasonOf(err)), "For a text that begins with @, write @@.")
 	}

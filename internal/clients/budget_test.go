@@ -22,7 +22,7 @@ var secondJobs = map[string][]string{
 // contains two jobs: a paid render, and a job that exceeds the team's budget. The service must fetch the paid render,
 // although the budget rejects the other job.
 func TestServicesFetchPaidRendersAtASpentBudget(t *testing.T) {
-	t.Parallel() // the test mostly waits
+	t.Parallel() // runs in parallel, because the test mostly waits
 	for language, add := range secondJobs {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()

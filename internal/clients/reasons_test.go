@@ -46,7 +46,7 @@ func TestTheTableOfErrorsHasEachReasonAndCode(t *testing.T) {
 	table.has(t, table.Codes, code.Code_name)
 }
 
-// has fails the test unless rows contains exactly the names in names, apart from the name for 0, which is not an error.
+// has calls t.Errorf unless rows contains exactly the names in names, apart from the name for 0, which is not an error.
 // The class of each row must also exist. The parameter names maps the numbers of an enum to their names.
 func (table errorTable) has(t *testing.T, rows remedies, names map[int32]string) {
 	t.Helper()

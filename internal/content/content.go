@@ -48,7 +48,7 @@ const (
 	FromCopy
 )
 
-// Content is an open result.
+// Content is a result that is open for reading.
 type Content struct {
 	catalog.Content
 

@@ -25,7 +25,7 @@ const (
 	stopTimeout  = 2 * time.Second      // time that running jobs have to finish when the process stops
 )
 
-// Kind describes a kind of job.
+// Kind describes one kind of job: when its jobs run, how many run concurrently, and the function that runs them.
 type Kind struct {
 	Name string
 	// Interval is the delay between two runs of a periodic job. A periodic kind has only one job, which [Jobs.Run] writes. Zero

@@ -158,8 +158,8 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 		if has = rows > 0; err != nil || !has {
 			return err
 		}
-		// If an earlier request for a copy is being processed, the incremented fence invalidates its lease. Its result therefore
-		// does not count as the result of the new request.
+		// If a process is already working on an earlier request for a copy, the incremented fence invalidates its lease. The
+		// outcome of its attempt therefore does not complete the new request.
 		if _, err := tx.exec(addCopies+`generation_id = $1 ON CONFLICT (kind, ref) DO UPDATE SET begin_time = {now}, run_time = {now}, fence = jobs.fence + 1, attempts = 0, problem = '' WHERE jobs.attempts > 0`, generation); err != nil {
 			return err
 		}

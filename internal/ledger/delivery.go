@@ -69,7 +69,7 @@ type EventFilter struct {
 	Owner string
 	// Since selects only events that were written at or after this time. Zero means no limit.
 	Since time.Time
-	// GivenUp selects only abandoned events.
+	// GivenUp selects only events whose delivery was abandoned.
 	GivenUp bool
 }
 

@@ -103,7 +103,7 @@ func (l *Ledger) take(file string) error {
 	if file == "" {
 		return nil
 	}
-	made, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator chooses the path
+	made, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator may choose any path
 	if err != nil {
 		cure := "path"
 		if errors.Is(err, os.ErrPermission) {
@@ -120,7 +120,7 @@ func (l *Ledger) take(file string) error {
 	if err := made.Close(); err != nil {
 		return &refusal{remedies["disk"], err}
 	}
-	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator chooses the path
+	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator may choose any path
 	if err != nil {
 		return &refusal{remedies["path"], err}
 	}

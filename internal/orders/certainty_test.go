@@ -25,7 +25,7 @@ func newTestClient(t *testing.T, transport http.RoundTripper) *client {
 	return newClient(t, catalog.Config{BaseURL: testURL, Transport: transport})
 }
 
-// step is the catalog's response to one attempt of an order.
+// step is the catalog's response to one attempt to place an order.
 type step struct {
 	status int
 	body   string

@@ -159,7 +159,7 @@ func (r *replica) sees(cred catalog.Credential, states ...catalog.Version) {
 	}
 }
 
-// watches starts watching a generation. The returned function stops the watch and returns the states that the watch has
+// watches starts a watch of a generation. The returned function stops the watch and returns the states that it has
 // delivered.
 func (r *replica) watches(id string) (told func() []catalog.State) {
 	var states []catalog.State

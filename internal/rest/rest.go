@@ -95,7 +95,7 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 	for path, page := range pages {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			handler := func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-				if strings.Contains(r.Header.Get("Range"), ",") { // like a download, a page is sent completely if a request asks for several ranges
+				if strings.Contains(r.Header.Get("Range"), ",") { // as in a download, a request for several ranges receives the complete file
 					r.Header.Del("Range")
 				}
 				page.ServeHTTP(w, r)

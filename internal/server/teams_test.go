@@ -26,7 +26,7 @@ import (
 
 // databases returns, for each kind of ledger, a function that creates an empty ledger and returns its URL.
 func databases() map[string]func(*testing.T) string {
-	if testing.Short() { // short tests omit the in-memory ledger, because it runs the same SQLite code as the file
+	if testing.Short() { // short tests omit the in-memory ledger, because it uses SQLite, as the ledger in a file does
 		return map[string]func(*testing.T) string{"SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
 	}
 	return map[string]func(*testing.T) string{"memory": memoryLedger, "SQLite": sqliteLedger, "PostgreSQL": postgresLedger}

@@ -118,7 +118,7 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 			say(promises.Event{At: r.at, Actor: r.process, Generation: r.key}, "the attempt's context ended after %v", r.end-r.at)
 		}
 	}
-	const pause = 6 * time.Second      // maximum pause between two attempts of an order
+	const pause = 6 * time.Second      // maximum pause between two attempts to place an order
 	attempts := map[string][]request{} // requests that place orders, keyed by process and idempotency key
 	for _, r := range o.sent() {
 		if r.op == routePlace {

@@ -206,7 +206,7 @@ func watchesAreKept(o *outcome, say promises.Say) {
 			continue // a fault of the ledger may prevent a watch from starting, but must not end a watch that has started
 		}
 		if strings.HasSuffix(e.Text, "UPSTREAM_UNAVAILABLE") && !o.plan.Held && !o.wasOpen(e, e.At) && !o.hadAccepted(e) {
-			continue // an outage may end a watch that has just started, unless this process has had a request with this API key accepted in the last hour
+			continue // an outage may end a watch that has just started, unless the catalog has accepted a request with this API key from this process in the last hour
 		}
 		if strings.HasPrefix(e.Text, "NotFound") && o.Truth[e.Generation].Deleted {
 			continue

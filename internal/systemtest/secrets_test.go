@@ -140,8 +140,8 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&s.text, "%s %v %s\n", r.URL, r.Header, body)
 }
 
-// search fails the test if the text contains the canary in any form. The parameter where names the source of the text;
-// the failure message starts with it.
+// search fails the test if the text contains the API key canary in any form. The parameter where names the source of
+// the text; the failure message starts with it.
 func search(t *testing.T, where, text string) {
 	t.Helper()
 	for _, leak := range leaks(canary, text) {

@@ -143,7 +143,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	}
 	t := h.find(req.Credential, true)
 	t.begin(w, req, time.Now())
-	if h.drained.Load() { // if Drain is called after this check, it ends the watch itself
+	if h.drained.Load() { // if Drain is called after this check, Drain itself ends this watch
 		w.fail(ErrDraining)
 	}
 	t.mu.Unlock()

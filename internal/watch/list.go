@@ -75,8 +75,8 @@ func (l *list) readAnswered(now time.Time) {
 	}
 }
 
-// rateSweep records whether a sweep was useful. After two consecutive sweeps that were not useful, sweeps do not replace reads
-// for listPause.
+// rateSweep records whether a sweep was good, that is, whether it can replace individual reads. After two consecutive sweeps
+// that were not good, sweeps do not replace reads for listPause.
 func (l *list) rateSweep(good bool, now time.Time) {
 	if good {
 		l.poorSweeps = 0

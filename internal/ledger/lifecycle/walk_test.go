@@ -433,7 +433,7 @@ func (w world) restore(also func(func(*world))) {
 		return
 	}
 	also(func(w *world) {
-		expired := false // whether this or a later order's resend window has expired; then, so has this order's, because it began earlier; a restore does not reopen it
+		expired := false // whether the resend window of this row's order has expired; windows expire in the order of the rows, and a restore does not reopen them
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
 			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)
