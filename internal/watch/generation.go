@@ -187,6 +187,14 @@ func (e *generation) knownOtherwise(listed string) bool {
 	})
 }
 
+// isUndelivered reports whether any watcher of all generations has not delivered the latest state yet.
+func (e *generation) isUndelivered() bool {
+	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
+		sub := &s.subscriptions[s.at]
+		return s.everything && (sub.flags&pending != 0 || sub.deliveredEtag != e.etag)
+	})
+}
+
 // setHint stores a record from the list until a read confirms it. It stores a copy, because a pointer to the record would keep
 // the complete list in memory.
 func (e *generation) setHint(g catalog.Generation) { e.listing.hint = &g }

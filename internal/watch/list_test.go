@@ -3,6 +3,7 @@ package watch
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -76,6 +77,56 @@ func TestASlowListHoldsNobodyUp(t *testing.T) {
 		s := b.watch("a", "b", "c", "d")
 		pass(3 * time.Second)
 		b.wantStates(s, "queued", "queued", "queued", "queued")
+	})
+}
+
+func TestAWatchOfEverythingDeliversTheLatestStateBeforeItDropsAGeneration(t *testing.T) {
+	for name, c := range map[string]struct {
+		known              catalog.State
+		updates, confirmed int
+	}{
+		"a known state":   {succeeded, 0, 1},
+		"a changed state": {queued, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, map[string]catalog.State{"old": queued, "new": queued}, func(b *bench) {
+				b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "new" } })
+				b.hub.Created(b.ctx, testCred, b.up.record("old", queued), "m", time.Now())
+				one := b.watch("old")
+				pass(2 * forgetAfter)
+				b.up.set("old", succeeded)
+				pass(15 * time.Second)
+				b.wantEnd(one, nil)
+				s := b.watchWith(b.ctx, Request{Everything: true, KnownEtags: map[string]string{"old": b.up.record("old", c.known).Etag()}})
+				pass(time.Minute)
+				got := s.look()
+				if len(got.updates) != 1+c.updates || len(got.known) != c.confirmed || !slices.Equal(got.caughtUp, []int{2}) {
+					b.t.Errorf("delivered %v and %d known states, caught up with %v", s.states(), len(got.known), got.caughtUp)
+				}
+			})
+		})
+	}
+}
+
+func TestAWatchOfEverythingDoesNotDropAChangeWhileItsReceiverIsSlow(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"old": queued, "new": queued}, func(b *bench) {
+		b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "new" } })
+		b.hub.Created(b.ctx, testCred, b.up.record("old", queued), "m", time.Now())
+		s := &seen{}
+		go func() {
+			s.end(b.hub.Watch(b.ctx, &Request{Credential: testCred}, func(event Event) error {
+				if event.Update != nil && event.Update.State == running {
+					time.Sleep(defaultStall - time.Second) // several lists arrive in the meantime
+				}
+				return s.add(event)
+			}))
+		}()
+		pass(2 * forgetAfter)
+		b.up.set("new", running)
+		pass(5 * time.Second)
+		b.up.set("old", succeeded)
+		pass(time.Minute)
+		b.wantStates(s, "queued", "queued", "running", "succeeded")
 	})
 }
 

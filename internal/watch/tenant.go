@@ -273,7 +273,7 @@ func (t *tenant) noteCut(cut bool) {
 }
 
 // discover adds the listed generations to the watches of all generations, and removes settled generations that have not been
-// listed for forgetAfter.
+// listed for forgetAfter. It keeps a generation until each of these watches has delivered the generation's latest state.
 func (t *tenant) discover(records []catalog.Version, now time.Time) {
 	all := t.coversList()
 	for i := range records {
@@ -289,7 +289,7 @@ func (t *tenant) discover(records []catalog.Version, now time.Time) {
 		w.subscribeListed(now)
 	}
 	for _, e := range t.order {
-		if seen := e.listing.seenAt; !seen.IsZero() && now.Sub(seen) > forgetAfter && e.reached(Settled, now, t.cfg.RefundWindow) {
+		if seen := e.listing.seenAt; !seen.IsZero() && now.Sub(seen) > forgetAfter && e.reached(Settled, now, t.cfg.RefundWindow) && !e.isUndelivered() {
 			t.removeListed(e, now)
 		}
 	}
