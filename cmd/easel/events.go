@@ -10,7 +10,7 @@ import (
 
 type eventsCmd struct {
 	List   eventsListCmd    `cmd:"" help:"List the events of teams, including undelivered events."`
-	Follow cli.FollowEvents `cmd:"" help:"Print each event of your renders and budgets as it is written."`
+	Follow cli.FollowEvents `cmd:"" help:"Print the events of your renders and budgets as they occur."`
 	Replay eventsReplayCmd  `cmd:"" help:"Resend a team's events."`
 }
 

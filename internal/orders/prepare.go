@@ -54,7 +54,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // otherwise, either the wait was canceled or a caller with a later deadline has joined, and s.over decides whether to wait again
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // if neither is true, the wait was canceled or a caller with a later deadline has joined; in both cases, s.over decides whether to wait again
 			return nil, err
 		}
 	}

@@ -48,8 +48,8 @@ func routeTemplate(r *http.Request) string {
 	return strings.ReplaceAll(pattern.String(), "=*}", "}")
 }
 
-// tidyPath sets the raw path of a request, so that the gateway unescapes each segment exactly once. In paths of models, it
-// unescapes slashes, because the model ID extends to the end of the path.
+// tidyPath sets the raw path of a request, so that the gateway unescapes each segment exactly once. In paths of models,
+// tidyPath itself unescapes slashes, because the model ID extends to the end of the path.
 func tidyPath(r *http.Request) {
 	r.URL.RawPath = r.URL.EscapedPath()
 	if strings.HasPrefix(r.URL.RawPath, "/v1/models/") {

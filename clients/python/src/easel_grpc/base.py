@@ -90,12 +90,12 @@ class Base(ABC, Generic[Renders, Events]):
         self, renders: Iterable[Which] = (), *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
         model: str = "", labels: Mapping[str, str] | None = None, owner: str = "", heartbeat: float = 10, **limits: Unpack[Limits],
     ) -> Renders:  # fmt: skip
-        """Yields the current states of many renders and each newer state.
+        """Yields the current state of each render, and then each newer state.
 
         The watch ends when all renders are finished or, if until is SETTLED, when all their costs are final. If renders is
         empty, it watches all matching renders, including new ones, until the caller stops it. A deleted render has the state
-        DELETED. The watch handles failures in the same way as watch(). It never repeats a state of the 10,000 renders that
-        changed most recently. It omits each state whose etag is in known_etags. Only an operator may set owner.
+        DELETED. The watch handles failures in the same way as watch(). It yields no state twice, as long as
+        the render is among the 10,000 that changed most recently. It omits each state whose etag is in known_etags. Only an operator may set owner.
         """
         request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
         attempts = self._attempts(STREAM, "WatchGenerations", limits)
