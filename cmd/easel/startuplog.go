@@ -49,7 +49,7 @@ func (c *serveCmd) callersInForce() string {
 	case !c.holdsKey():
 		return "own_api_keys"
 	case c.AllowAnonymous:
-		return "anybody"
+		return "anonymous"
 	case c.CallersFile != "":
 		return "listed"
 	case c.TLSClientCAFile != "":

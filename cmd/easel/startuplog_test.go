@@ -27,8 +27,8 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 		"certificates": {serveCmd{UpstreamKeyFile: "key", TLSClientCAFile: "ca", TLSClientAuth: "verify_if_given"}, map[string]any{
 			"callers": "certified", "client_certificates": "verify_if_given",
 		}},
-		"anybody": {serveCmd{UpstreamKeyFile: "key", AllowAnonymous: true, listenFlags: listenFlags{HTTPAllowedHosts: []string{"easel.example"}}, TLSCertFile: "cert", TLSClientCAFile: "ca", ledgerFlags: ledgerFlags{"sqlite:book"}}, map[string]any{
-			"version": thisBuild().Version, "callers": "anybody", "ledger": "sqlite", "tls": true, "client_certificates": "require", "telemetry": "none",
+		"anonymous": {serveCmd{UpstreamKeyFile: "key", AllowAnonymous: true, listenFlags: listenFlags{HTTPAllowedHosts: []string{"easel.example"}}, TLSCertFile: "cert", TLSClientCAFile: "ca", ledgerFlags: ledgerFlags{"sqlite:book"}}, map[string]any{
+			"version": thisBuild().Version, "callers": "anonymous", "ledger": "sqlite", "tls": true, "client_certificates": "require", "telemetry": "none",
 		}},
 		"on this machine": {serveCmd{UpstreamKeyFile: "key"}, map[string]any{"callers": "loopback"}},
 	} {

@@ -13,6 +13,9 @@ const (
 	RenewAfter = 10 * time.Second
 )
 
+// maxOrderLease is an upper bound for the length of an order's lease in every version of Easel.
+const maxOrderLease = 2 * time.Minute
+
 // maxPause is an upper bound for the delay between two background attempts to resend an order.
 const maxPause = time.Hour
 
@@ -25,7 +28,7 @@ func isPast(column, furthest string) string {
 }
 
 var (
-	lapsed  = isPast("leased_until", micro(OrderLease))
+	lapsed  = isPast("leased_until", micro(maxOrderLease))
 	retries = isPast("retry_time", micro(maxPause))
 )
 

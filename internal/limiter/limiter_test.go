@@ -253,6 +253,9 @@ func TestTheDailyCapAllowsOneOrderAMinute(t *testing.T) {
 		if !l.State().Capped {
 			t.Error("an order that may have existed before ended the cap")
 		}
+		time.Sleep(time.Minute)
+		acquire(t, l, limiter.Request{Resend: true}).Release(limiter.Result{Outcome: limiter.Capped})
+		acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Unused}) // the resend does not delay the next probe
 		probe.Release(limiter.Result{Outcome: limiter.Unused})
 		if sent := place(3, limiter.Passed); sent != 3 {
 			t.Errorf("%d of 3 orders were sent after a probe that passed", sent)

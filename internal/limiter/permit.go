@@ -82,7 +82,7 @@ func (l *Limiter) learn(p *Permit, r Result, now time.Time) {
 	switch {
 	case p.probesCap && !r.isServed():
 		l.cap.nextProbe = now // the probe did not show whether the cap still applies, so another order may probe it immediately
-	case r.Outcome == Capped:
+	case r.Outcome == Capped && (p.isNewOrder() || !l.cap.isReached(now)): // the rejection of a resend must not delay the next probe
 		l.cap.reach(now)
 	case r.Outcome == Failed:
 		l.failures++

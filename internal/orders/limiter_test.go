@@ -202,3 +202,42 @@ func TestFewOrdersAreResentWhileTheDailyCapIsReached(t *testing.T) {
 		}
 	})
 }
+
+// slowAfterAPause fails the first attempt, asks for a pause in response to the second, and takes most of an attempt's timeout to
+// accept the third.
+type slowAfterAPause struct{ posts atomic.Int32 }
+
+func (s *slowAfterAPause) RoundTrip(r *http.Request) (*http.Response, error) {
+	header := http.Header{"Content-Type": {"application/json"}}
+	switch s.posts.Add(1) {
+	case 1:
+		return reply(r, 503, header, ""), nil
+	case 2:
+		header.Set("Retry-After", "19")
+		return reply(r, 429, header, ""), nil
+	}
+	time.Sleep(14 * time.Second)
+	return reply(r, 201, header, `{"id":"g1","status":"queued"}`), nil
+}
+
+func TestTheLeaseLastsUntilTheEndOfTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		upstream := &slowAfterAPause{}
+		c := newTestClient(t, upstream)
+		ctx, leave := context.WithTimeout(t.Context(), time.Minute)
+		time.AfterFunc(9500*time.Millisecond, leave) // shortly before the lease must be renewed
+		if _, err := c.Create(ctx, testCredential, plainOrder); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
+			t.Fatalf("got %v, want an unknown outcome", err)
+		}
+		for range 23 {
+			time.Sleep(time.Second)
+			if _, found, err := c.ledger.Resume(t.Context(), testCredential.Pinned().APIKeySum(), ""); found || err != nil {
+				t.Errorf("another process may lease the order after %d attempts: %v", upstream.posts.Load(), err)
+				break
+			}
+		}
+		if err := c.Close(t.Context()); err != nil || upstream.posts.Load() != 3 {
+			t.Errorf("%d attempts, %v", upstream.posts.Load(), err)
+		}
+	})
+}

@@ -44,8 +44,10 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			return nil, err
 		}
 		waiting, cancel := s.waits(ctx)
+		renewal := time.AfterFunc(time.Until(s.leased.Add(ledger.RenewAfter)), func() { cancel(errRenewalDue) })
 		permit, err := s.orders.Catalog.Acquire(waiting, s.cred, s.arrived, s.mayExist)
 		cause := context.Cause(waiting)
+		renewal.Stop()
 		cancel(nil)
 		switch {
 		case err == nil:
@@ -70,8 +72,8 @@ func (s *submission) lasts(waiting context.Context) bool {
 }
 
 // waits returns a context that limits a wait for a permit or for the next attempt. The context is done when no caller has
-// enough time left, the order expires, the last caller leaves, the process stops, or the lease must be renewed. The returned
-// function must be called after the wait.
+// enough time left, the order expires, the last caller leaves, or the process stops. The returned function must be called after
+// the wait.
 func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,12 +81,10 @@ func (s *submission) waits(ctx context.Context) (context.Context, context.Cancel
 	waiting, cancel := context.WithCancelCause(timed)
 	s.wake = cancel
 	stopped := context.AfterFunc(s.orders.stopping, func() { cancel(context.Canceled) })
-	ages := time.AfterFunc(ledger.RenewAfter, func() { cancel(errRenewalDue) })
 	return waiting, func(cause error) {
 		cancel(cause)
 		done()
 		stopped()
-		ages.Stop()
 	}
 }
 
@@ -130,7 +130,7 @@ func (s *submission) renew(ctx context.Context) error {
 	if err != nil {
 		return inDoubt(err)
 	}
-	s.leaveBy = asked.Add(left)
+	s.leased, s.leaveBy = asked, asked.Add(left)
 	s.debug(ctx, "order lease renewal requested", "granted", may)
 	if s.lost = !may; s.lost {
 		return errLeaseLost

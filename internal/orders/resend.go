@@ -20,6 +20,7 @@ const (
 	recoverAtMost  = 8                // maximum number of concurrent resends
 	resendTime     = 15 * time.Second // timeout for all attempts to resend one order
 	outagePauseMax = 15 * time.Second // maximum delay before the next resend while the catalog does not respond
+	capPause       = time.Minute      // delay before the next resend after the daily cap has rejected one
 )
 
 // ResendAbandoned resends abandoned orders whose outcome is unknown, until ctx is done. Each order is sent by at most one
@@ -43,11 +44,13 @@ type recovery struct {
 	resends sync.WaitGroup
 	outage  outage
 	last    string // owner of the order that was resent last
+
+	cappedUntil atomic.Int64 // end of the pause after a resend that the daily cap rejected, in nanoseconds since 1970
 }
 
 // next starts to resend one order, if an order is due and may be sent now. It reports whether it may be called again immediately.
 func (r *recovery) next(ctx context.Context) bool {
-	if s, now := r.orders.Catalog.Limiter(r.shared.Tenant).State(), time.Now(); !jobs.MayAsk(r.orders.Ledger, r.orders.Catalog) || s.Paused.After(now) || s.Capped && s.NextProbe.After(now) {
+	if s, now := r.orders.Catalog.Limiter(r.shared.Tenant).State(), time.Now(); !jobs.MayAsk(r.orders.Ledger, r.orders.Catalog) || s.Paused.After(now) || now.UnixNano() < r.cappedUntil.Load() {
 		return false
 	}
 	select {
@@ -66,7 +69,11 @@ func (r *recovery) next(ctx context.Context) bool {
 		defer func() { <-r.slots }()
 		ctx, span := traced(ctx, "resend order", attribute.String("easel.order.id", order.ID), attribute.String("easel.model.id", order.ModelID))
 		defer span.End()
-		r.outage.note(r.meetsOutage(ctx, r.orders.resend(ctx, shared, order, asked)))
+		err := r.orders.resend(ctx, shared, order, asked)
+		if kindOfAttempt(err) == catalog.KindDailyCap {
+			r.cappedUntil.Store(time.Now().Add(capPause).UnixNano())
+		}
+		r.outage.note(r.meetsOutage(ctx, err))
 	}
 	if r.outage.lasts() {
 		resend()
@@ -119,6 +126,15 @@ func (o *outage) note(lasts bool) {
 	o.failures.Add(1)
 }
 
+// kindOfAttempt returns the kind of the catalog's error for the last attempt, even if the caller receives it as an unknown outcome.
+func kindOfAttempt(err error) catalog.Kind {
+	upstream, _ := errors.AsType[*catalog.Error](err)
+	if upstream == nil {
+		return 0
+	}
+	return cmp.Or(upstream.Withheld, upstream.Kind)
+}
+
 // isOutage reports whether err means that the catalog does not respond, or responds with a server error. It returns false for a
 // rate limit, the daily cap, a limit in Easel, and an expired order.
 func isOutage(err error) bool {
@@ -126,7 +142,7 @@ func isOutage(err error) bool {
 	if !ok {
 		return false
 	}
-	switch cmp.Or(upstream.Withheld, upstream.Kind) {
+	switch kindOfAttempt(err) {
 	case catalog.KindRateLimited, catalog.KindDailyCap, catalog.KindBusy, catalog.KindOrderExpired:
 		return false
 	}

@@ -29,6 +29,7 @@ type submission struct {
 	cred    catalog.Credential // credential for every attempt
 	order   ledger.Order       // always contains the inputs; contains the labels only if the call that started this submission also wrote the order to the ledger
 	placed  time.Time          // time when the order was written to the ledger
+	leased  time.Time          // start time of the query that acquired the lease or last renewed it
 	leaveBy time.Time          // no attempt may be sent after this time, because the lease expires shortly after it
 	expires time.Time          // time when the order expires, by the clock of this process; zero means no limit
 
@@ -80,7 +81,7 @@ func (p progress) after(posted catalog.Posted, err error) progress {
 // leased is the start time of the query that acquired the order's lease.
 func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, leased time.Time) *submission {
 	s := &submission{
-		orders: o, cred: cred, order: order, placed: leased.Add(-order.Age), leaveBy: leased.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,
+		orders: o, cred: cred, order: order, placed: leased.Add(-order.Age), leased: leased, leaveBy: leased.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,
 		ended: make(chan struct{}),
 	}
 	if left, limited := order.ExpiresIn(); limited {

@@ -36,9 +36,9 @@ func newParameters() parameters {
 }
 
 // addNames adds the names of a message's fields to names, except fields for which without(name) is true, where name is the
-// field's own name. The name of a field in a nested message consists of the outer field's name, a dot and the inner field's name. inJSON
-// and inProto are the prefixes for the names of inner fields, with the dot; they are empty for the outermost message. The name
-// of a map field ends with a key in brackets, as in labels[job].
+// field's own name. The name of a field in a nested message consists of the outer field's name, a dot and the inner field's
+// name. inJSON and inProto are the prefixes for the names of inner fields, with the dot; they are empty for the outermost
+// message. The name of a map field ends with a key in brackets, as in labels[job].
 func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
 	for n := range message.Fields().Len() {
 		field := message.Fields().Get(n)
