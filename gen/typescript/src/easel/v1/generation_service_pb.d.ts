@@ -680,8 +680,8 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
    * Maps the IDs of at most 1000 renders to the etags of the last updates that the caller has
    * received. Unchanged renders are not sent again.
    *
-   * If no render has changed, the stream starts with caught_up, which counts all renders in the
-   * stream. If generation_ids is set, the etags of other renders are ignored. If generation_ids is
+   * If no render has changed, the stream starts with caught_up, which also counts the unchanged
+   * renders that were not sent. If generation_ids is set, the etags of other renders are ignored. If generation_ids is
    * empty, each render in known_etags that the catalog no longer lists is read once. If the render
    * still exists and the caller may see it, the stream includes it. Otherwise, the stream reports
    * it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you
