@@ -45,12 +45,18 @@ type recovery struct {
 	outage  outage
 	last    string // owner of the order that was resent last
 
-	cappedUntil atomic.Int64 // end of the pause after a resend that the daily cap rejected, in nanoseconds since 1970
+	cappedAt atomic.Pointer[time.Time] // time when the daily cap last rejected a resend; nil if it has rejected none
+}
+
+// isCapped reports whether the daily cap has rejected a resend within the last capPause.
+func (r *recovery) isCapped(now time.Time) bool {
+	at := r.cappedAt.Load()
+	return at != nil && now.Sub(*at) < capPause
 }
 
 // next starts to resend one order, if an order is due and may be sent now. It reports whether it may be called again immediately.
 func (r *recovery) next(ctx context.Context) bool {
-	if s, now := r.orders.Catalog.Limiter(r.shared.Tenant).State(), time.Now(); !jobs.MayAsk(r.orders.Ledger, r.orders.Catalog) || s.Paused.After(now) || now.UnixNano() < r.cappedUntil.Load() {
+	if s, now := r.orders.Catalog.Limiter(r.shared.Tenant).State(), time.Now(); !jobs.MayAsk(r.orders.Ledger, r.orders.Catalog) || s.Paused.After(now) || r.isCapped(now) {
 		return false
 	}
 	select {
@@ -71,7 +77,7 @@ func (r *recovery) next(ctx context.Context) bool {
 		defer span.End()
 		err := r.orders.resend(ctx, shared, order, asked)
 		if kindOfAttempt(err) == catalog.KindDailyCap {
-			r.cappedUntil.Store(time.Now().Add(capPause).UnixNano())
+			r.cappedAt.Store(new(time.Now()))
 		}
 		r.outage.note(r.meetsOutage(ctx, err))
 	}

@@ -188,12 +188,16 @@ func (o *Orders) backoff(attempt int, err error) time.Duration {
 	return d
 }
 
-// pause waits for d before the next attempt. It returns earlier if no further attempt may start.
+// pause waits for d before the next attempt, and renews the lease while it waits. It returns earlier if no further attempt may
+// start.
 func (s *submission) pause(ctx context.Context, d time.Duration) {
 	for due := time.Now().Add(d); time.Now().Before(due) && s.over() == nil; {
 		waiting, cancel := s.waits(ctx)
-		sleep(waiting, time.Until(due))
+		sleep(waiting, min(time.Until(due), time.Until(s.leased.Add(ledger.RenewAfter))))
 		cancel(nil)
+		if time.Since(s.leased) >= ledger.RenewAfter && s.renew(ctx) != nil {
+			return // the next attempt needs the lease too, and fails in the same way
+		}
 	}
 }
 

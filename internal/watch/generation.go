@@ -187,12 +187,12 @@ func (e *generation) knownOtherwise(listed string) bool {
 	})
 }
 
-// isUndelivered reports whether any watcher of all generations has not delivered the latest state yet. It ignores watchers that
-// an error has ended: when such a watch is resumed, the generation is read again.
+// isUndelivered reports whether any watcher of all generations has not delivered the latest state yet. After an error has ended
+// a watch, it counts only if the change was queued before the error.
 func (e *generation) isUndelivered() bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]
-		return s.everything && s.err == nil && (sub.flags&pending != 0 || sub.deliveredEtag != e.etag)
+		return s.everything && (sub.flags&(dirty|pending) != 0 || s.err == nil && sub.deliveredEtag != e.etag)
 	})
 }
 
