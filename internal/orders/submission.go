@@ -195,8 +195,15 @@ func (s *submission) pause(ctx context.Context, d time.Duration) {
 		waiting, cancel := s.waits(ctx)
 		sleep(waiting, min(time.Until(due), time.Until(s.leased.Add(ledger.RenewAfter))))
 		cancel(nil)
-		if time.Since(s.leased) >= ledger.RenewAfter && s.renew(ctx) != nil {
-			return // the next attempt needs the lease too, and fails in the same way
+		if time.Since(s.leased) < ledger.RenewAfter {
+			continue
+		}
+		err := s.renew(ctx)
+		if s.lost || errors.Is(err, ledger.ErrOrderExpired) {
+			return
+		}
+		if err != nil { // the ledger may recover before the lease ends
+			sleep(ctx, time.Second)
 		}
 	}
 }
