@@ -113,15 +113,40 @@ func orSkip(t testing.TB, start func() (*Postgres, error)) *Postgres {
 	return p
 }
 
-// Database creates an empty database, and returns its URL.
+// Database creates an empty database, and returns its URL. If a process of the server crashes, for example because the
+// machine is out of memory, the server closes all connections. Database then tries twice more.
 func (p *Postgres) Database(t testing.TB) string {
 	t.Helper()
-	url, err := p.Create(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	for attempt := 1; ; attempt++ {
+		url, err := p.Create(t.Context())
+		if err == nil {
+			return url
+		}
+		t.Logf("create a database: %v; the log of PostgreSQL ends with:\n%s", err, p.log())
+		if attempt == 3 || !p.answers(t.Context()) {
+			t.FailNow()
+		}
 	}
-	return url
 }
+
+// answers waits for up to a minute until the server accepts connections, and reports whether it does.
+func (p *Postgres) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return p.ping(ctx) == nil
+}
+
+// log returns the last lines of the server's log.
+func (p *Postgres) log() string {
+	text, err := os.ReadFile(p.logFile())
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(string(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-20):], "\n")
+}
+
+func (p *Postgres) logFile() string { return filepath.Join(p.dir, "server.log") }
 
 // Create creates an empty database and returns its URL. Unlike [Postgres.Database], it can be called without a test.
 func (p *Postgres) Create(ctx context.Context) (url string, err error) {
@@ -249,11 +274,17 @@ func (p *Postgres) runs() bool {
 
 func (p *Postgres) launch() error {
 	host, port, _ := net.SplitHostPort(p.address)
-	args := []string{"-D", filepath.Join(p.dir, "data"), "-k", p.dir, "-h", host, "-p", port}
+	args := []string{"-D", filepath.Join(p.dir, "data"), "-k", p.dir, "-h", host, "-p", port, "-c", "log_min_messages=log"} // errors of statements are not logged
 	for _, setting := range p.settings {
 		args = append(args, "-c", setting)
 	}
+	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
 	server := p.command("postgres", args...)
+	server.Stderr = log
 	ended, err := startUntilKilled(server)
 	if err == nil {
 		p.server, p.ended = server, ended
@@ -287,6 +318,7 @@ func (p *Postgres) ping(ctx context.Context) error {
 	}
 	defer func() { _ = db.Close() }()
 	for err = db.PingContext(ctx); err != nil && ctx.Err() == nil && p.runs(); err = db.PingContext(ctx) {
+		time.Sleep(10 * time.Millisecond)
 	}
 	return err
 }
