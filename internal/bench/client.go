@@ -87,8 +87,8 @@ func (c *watchClient) note(at time.Time) {
 // arrived returns the number of received messages.
 func (c *watchClient) arrived() int { return len(c.since(0)) }
 
-// since returns the arrival times of the messages, oldest first, without the earliest ones. The parameter
-// first is the number of messages to omit.
+// since returns the arrival times of the messages, oldest first. It omits the earliest messages; the parameter first is
+// their number.
 func (c *watchClient) since(first int) []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

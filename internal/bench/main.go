@@ -23,7 +23,7 @@ const benchKey = "sandbox_live_0123456789abcdefghijklmnop"
 func main() {
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1) //nolint:forbidigo // this is main
+		os.Exit(1) //nolint:forbidigo // only main may end the process
 	}
 }
 

@@ -30,7 +30,7 @@ type facade string
 const (
 	thePeer  facade = "peer"
 	theEasel facade = "easel"
-	// Easel with a shared API key, a callers file, and a ledger in the named database.
+	// Easel with a shared API key, a callers file, and a ledger in SQLite or PostgreSQL.
 	inSQLite   facade = "easel, SQLite"
 	inPostgres facade = "easel, PostgreSQL"
 )
@@ -71,8 +71,8 @@ func (m *measurement) compared() sides {
 	return m.sides
 }
 
-// repeated measures Easel and the facade that it is compared with, several times in alternating order. It returns the
-// figures of both facades from each time.
+// repeated measures Easel and the facade that it is compared with. It repeats this several times, in alternating order,
+// and returns the figures of both facades for each repetition.
 func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[facade]figures, err error) {
 	repeats := b.repeats
 	if m.repeats != 0 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// row is one line of the table. Its method figure returns the number that is compared with limit: by default, easel's value
-// divided by the peer's value. If absolute or excess is true, it is another number.
+// row is one line of the table. By default, its limit applies to easel's value divided by the peer's value. The fields absolute
+// and excess change this.
 type row struct {
 	name     string // name on the command line and in the table; key of the row's value in a figures map
 	title    string

@@ -85,8 +85,8 @@ func (s *scene) stop() {
 	}
 }
 
-// growth calls its last argument, and returns by how much this call has increased the value that the function read
-// returns.
+// growth calls its last argument. It calls the function read before and after that, and returns the difference of the two
+// values.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {
