@@ -320,7 +320,7 @@ func TestAConsumerThatIsKilledSeesEachEventInOrder(t *testing.T) {
 				seen[id] = append(seen[id], strings.TrimPrefix(e.GetType(), "easel.generation."))
 			}
 			if left--; left < 0 && random.IntN(2) == 0 {
-				return false // simulates a reader that was killed before it stored the token
+				return false // simulates a reader that was killed before it stored the resume token
 			}
 			req = &easelv1.WatchEventsRequest{ResumeToken: m.GetResumeToken()}
 			return left >= 0 && len(ids) < 3*orders

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// notResent maps each unary call that a client library must not retry automatically to the reason.
+// notResent contains the unary calls that a client library must not retry automatically, each with the reason.
 var notResent = map[string]string{
 	"GenerationService/DeleteGeneration": "the second delete of a generation answers NOT_FOUND",
 }

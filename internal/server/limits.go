@@ -24,7 +24,7 @@ type counts struct {
 
 	mu    sync.Mutex
 	used  map[string]int // current number of calls, streams or renders, keyed by caller; a caller without an entry has zero
-	total int            // sum of all numbers in the map used
+	total int            // sum of the values in used
 }
 
 func newCounts(kind string, each, all int, reason easelv1.ErrorReason, remedy string) *counts {

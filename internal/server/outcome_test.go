@@ -40,7 +40,7 @@ const (
 )
 
 // This test covers orders that Easel rejects. Orders that the catalog rejects are in errorTable.
-func TestAnOrderThatIsRejectedBeforeItIsSentIsNotPlaced(t *testing.T) { // faults A10, U20
+func TestAnOrderThatIsRejectedBeforeItIsSentIsNotPlaced(t *testing.T) { // faults A10 and U20 in cmd/easel/faults_test.go
 	t.Parallel()
 	limited := func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = new(int64(0)) }
 	for name, row := range map[string]struct {

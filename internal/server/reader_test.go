@@ -266,8 +266,7 @@ func descriptors() int {
 	return len(open)
 }
 
-// soak selects the number of times that a test repeats its steps: the first argument by default, or the second argument,
-// with which the test takes minutes, if EASEL_SOAK is set.
+// soak returns its second argument if EASEL_SOAK is set, and otherwise its first. With EASEL_SOAK, the test takes minutes.
 func soak(usually, asked int) int {
 	if os.Getenv("EASEL_SOAK") != "" {
 		return asked

@@ -61,8 +61,8 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 }
 
 // strangers contains a function for each kind of owner. The function creates a stack and opens a watch of a generation.
-// It returns the generation's ID, and a caller that belongs to another owner. Its last argument creates a caller from
-// the stack and an API key or token.
+// It returns the generation's ID, and a caller that belongs to another owner. The parameter as creates a caller from a
+// stack and an API key or token.
 var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (id string, foreign caller){
 	"an API key": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
 		s := newStack(t, func(o *options) { o.sandbox.Speed = 0.01 })
@@ -74,7 +74,7 @@ var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (i
 	},
 }
 
-func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // faults L7, T2
+func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // faults L7 and T2 in cmd/easel/faults_test.go
 	t.Parallel()
 	for form, as := range forms {
 		for owner, open := range strangers {
@@ -185,7 +185,7 @@ func TestLabelIsRequiredAndItsValuesHaveBudgets(t *testing.T) {
 				limit(5)
 				s := sharedStackFrom(t, file, func(o *options) { o.ledger = database(t) })
 				outcome := "not_placed"
-				if name == "memory" { // only a durable ledger knows that no order exists
+				if name == "memory" { // an in-memory ledger can't know whether an earlier call placed the order
 					outcome = "not_placed_by_this_call"
 				}
 				wantLabelBudgets(t, s, as(s, "poster"), limit, outcome)
