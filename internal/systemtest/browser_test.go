@@ -119,7 +119,7 @@ func (b *browser) open(scheme string) {
 // read reads the browser's messages from a pipe until the pipe is closed.
 func (b *browser) read(from *os.File) {
 	documents := bufio.NewScanner(from)
-	documents.Buffer(nil, 64<<20) // large enough for a screenshot, which is a single document
+	documents.Buffer(nil, 64<<20) // large enough for a screenshot, which is a single JSON document
 	documents.Split(func(data []byte, _ bool) (int, []byte, error) {
 		if end := bytes.IndexByte(data, 0); end >= 0 {
 			return end + 1, data[:end], nil

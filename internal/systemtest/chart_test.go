@@ -149,8 +149,8 @@ func TestAPodOfTheChartIsProbedWhereItListens(t *testing.T) {
 				t.Errorf("%s: port %+v, listening at %q, and the default is %s", values, p, env[settings[p.Name]], ports[p.Name])
 			}
 		}
-		// A probe of the metrics port contains the value of probe, and a gRPC probe contains the value of other. All probes
-		// must use the metrics port, because callers could use up all connections to the other ports.
+		// All probes must use the metrics port, because callers could use up all connections to the other ports. The
+		// manifest of each HTTP probe contains the string probe, and that of a gRPC probe would contain the string other.
 		const probe, other = "httpGet: {path: /", "grpc: {port"
 		if strings.Count(text, probe) != 3 || strings.Contains(text, other) {
 			t.Errorf("%s has probes other than %q", values, probe)

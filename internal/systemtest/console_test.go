@@ -421,7 +421,7 @@ func TestTheConsoleSavesUsageAsCSV(t *testing.T) {
 // fails unless all lines end with CRLF.
 func downloadedCSV(t *testing.T, directory string) [][]string {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) { // an incomplete file has a different name, which the pattern does not match
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) { // an incomplete file has a different name, which Glob does not find
 		files, err := filepath.Glob(filepath.Join(directory, "easel-usage-*.csv"))
 		if err != nil || len(files) == 0 {
 			continue

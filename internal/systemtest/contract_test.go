@@ -27,7 +27,7 @@ import (
 // rpc is a method of the gRPC contract. The tests read the methods from the descriptors, so they also cover new
 // methods.
 type rpc struct {
-	name   string // "/easel.v1.GenerationService/GetGeneration"
+	name   string // such as "/easel.v1.GenerationService/GetGeneration"
 	input  protoreflect.MessageType
 	output protoreflect.MessageType
 	// verb is the HTTP method, path is the path template, and body is true if the request has a body.

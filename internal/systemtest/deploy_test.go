@@ -257,7 +257,7 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	}
 }
 
-// copies returns the settings that a server shares with a command that reads the server's copies of results.
+// copies returns those settings of a server that 'easel content verify' needs to read the server's copies of results.
 func copies(server map[string]string) map[string]string {
 	named := maps.Clone(server)
 	maps.DeleteFunc(named, func(name, _ string) bool {

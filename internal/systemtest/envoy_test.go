@@ -75,7 +75,7 @@ func TestProxiesLimitOneAddress(t *testing.T) {
 	for name, row := range map[string]struct {
 		proxy string
 		swaps [][2]string // changes to the proxy's configuration that reduce its limit to three calls
-		past  int         // status of the fourth call, or zero if its connection is closed
+		past  int         // HTTP status of the call that exceeds the limit, or zero if the proxy closes its connection
 		frees bool        // whether the proxy, at its limit of three open watches, accepts another call after one watch has ended
 	}{
 		"calls at nginx":       {"nginx", [][2]string{{"limit_conn easel 2500;", "limit_conn easel 3;"}}, http.StatusTooManyRequests, true},

@@ -85,8 +85,8 @@ func publish(t *testing.T, version string) (proxy string) {
 	return proxy
 }
 
-// workingTree returns the contents of the files in the working tree that match a pattern, keyed by file name. It omits
-// files that git ignores. Without patterns, it returns all files.
+// workingTree returns the contents of the files in the working tree, keyed by file name, except files that git ignores.
+// If there are patterns, it returns only the files that match one of them.
 func workingTree(t *testing.T, patterns ...string) map[string]string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "git", append([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard"}, patterns...)...)

@@ -55,7 +55,7 @@ func leaks(key, text string) (found []string) {
 // parrot is a catalog that includes the API key of a request in every part of its response.
 type parrot struct {
 	mu    sync.Mutex
-	mode  string // "records", or the status and media type of an error
+	mode  string // state of the returned generations, "key" for the API key as the state, or an error such as "503 text/html"
 	heard map[string]int
 }
 
@@ -149,7 +149,7 @@ func search(t *testing.T, where, text string) {
 	}
 }
 
-func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // faults X3, U22
+func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // faults X3 and U22 in cmd/easel/faults_test.go
 	for mode, env := range map[string]map[string]string{
 		"forwarded": {},
 		"held":      {"EASEL_UPSTREAM_KEY_FILE": proctest.File(t, canary+"\n")},
@@ -205,7 +205,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 		}
 		var calls sync.WaitGroup
 		for m, one := range everyRPC(t) {
-			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // no generation has this ID
+			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // new for each mode and method, so that the server has no state for them
 			calls.Go(func() {
 				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
 				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // feeds are not checked, because they do not end on their own, and do not exist for forwarded API keys

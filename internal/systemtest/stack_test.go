@@ -32,7 +32,7 @@ type printed struct {
 	stdout, stderr string
 }
 
-// easel runs a command, and returns its result.
+// easel runs the program easel with the given arguments, and returns the result.
 func easel(t testing.TB, env map[string]string, args ...string) printed {
 	t.Helper()
 	p := proctest.Start(t, proctest.Environ(env), append([]string{proctest.Easel(t)}, args...)...)
