@@ -142,7 +142,7 @@ const maxMessage = 16 << 20
 func New(ctx context.Context, options ...Option) (*Client, error) {
 	s := settings{
 		address: os.Getenv("EASEL_ADDR"), apiKey: os.Getenv("EASEL_API_KEY"), keyFile: os.Getenv("EASEL_API_KEY_FILE"), plaintextKey: os.Getenv("EASEL_ALLOW_PLAINTEXT") == "true",
-		rootsFile: os.Getenv("EASEL_TLS_CA_FILE"), logger: slog.Default(), heartbeat: 10 * time.Second, attempts: 5, //nolint:forbidigo // a library uses the program's default logger
+		rootsFile: os.Getenv("EASEL_TLS_CA_FILE"), logger: slog.Default(), heartbeat: 10 * time.Second, attempts: 5, //nolint:forbidigo // a library logs to the default logger of the program that uses it
 		onRetry: func(Retry) {}, onHeartbeat: func(Heartbeat) {}, onMessage: func(Message) {},
 	}
 	for _, option := range options {

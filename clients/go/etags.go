@@ -30,9 +30,9 @@ func newEtags(named bool, known map[string]string) *etags {
 	return &etags{named, known, slices.Sorted(maps.Keys(known)), make(map[string]bool)}
 }
 
-// wanted returns up to maxKnownEtags etags for the next request, those of the latest changes. If the watch does not name its
-// generations, it omits succeeded and refunded renders, because the server would send the catalog a separate request for each of
-// them that the catalog no longer lists.
+// wanted returns the etags for the next request: those of the latest changes, at most maxKnownEtags. If the watch request does
+// not name its generations, wanted omits succeeded and refunded renders. The catalog may no longer list such a render, and the
+// server would then have to request it separately.
 func (e *etags) wanted() map[string]string {
 	wanted := make(map[string]string)
 	for _, id := range slices.Backward(e.ids) {

@@ -67,7 +67,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 		if !again {
 			return nil, err
 		}
-		if err := a.pause(ctx, 0, err); err != nil { // pause may return the error from an earlier attempt, whose outcome ignores the later attempts
+		if err := a.pause(ctx, 0, err); err != nil { // pause may return the error of an earlier attempt, which has an outdated outcome
 			e := baseOf(err)
 			e.IdempotencyKey, e.OrderOutcome = request.IdempotencyKey, known
 			return nil, err

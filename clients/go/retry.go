@@ -33,7 +33,7 @@ const tooLong = time.Hour
 // longest is the maximum back-off before jitter.
 const longest = 10 * time.Second
 
-// maxAsked is the number of errors that request a delay (see Error.RetryAfter) after which a read or a deletion fails.
+// maxAsked limits errors that request a delay (see Error.RetryAfter). After this number of them, a read or a deletion fails.
 const maxAsked = 10
 
 // limits contains a call's total time and its maximum number of consecutive failed attempts.
