@@ -19,8 +19,8 @@ type fault struct {
 
 // faults lists all faults that the tests must cover. The first letter of an ID is the kind of fault: U for the
 // upstream catalog, K for kills and calls that end early, N for the network, C for clocks, L and I for clients and
-// their input, X for keys and certificates, A for attackers and wrong statements about money, M for money, T for
-// teams with one API key, S for the sandbox.
+// their input, X for keys and certificates, A for abuse and misleading responses, M for money, T for teams with one
+// API key, S for the sandbox.
 var faults = []fault{
 	{id: "U1", what: "the catalog refuses connections, or its host name has no address", proof: "few retries; watches stay open; requests are counted"},
 	{id: "U2", what: "the catalog accepts connections and never responds", proof: "each call ends at its deadline"},

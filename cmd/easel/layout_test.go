@@ -44,7 +44,7 @@ var allowed = map[string][]string{
 	"internal/telemetry":             {module + "/internal/limiter", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "golang.org/x/sync/errgroup", "golang.org/x/time/rate"},
 	"internal/sandbox":               {module + "/internal/sandbox/paint", "golang.org/x/time/rate", "modernc.org/sqlite"},
 	"internal/sandbox/paint":         {},
-	"internal/simulation":            {}, // only test code
+	"internal/simulation":            {}, // contains only test code
 	"internal/promises":              {module + "/gen/", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/sandbox", "google.golang.org/"},
 	"internal/bench":                 {module + "/gen/", module + "/internal/proctest", "google.golang.org/", "github.com/grpc-ecosystem/", "go.opentelemetry.io/", "github.com/prometheus/", "buf.build/", "golang.org/x/"},
 	"internal/auth":                  {module + "/deploy", module + "/gen/", module + "/internal/catalog", module + "/internal/reload", "google.golang.org/grpc/metadata", "github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/jwt", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/santhosh-tekuri/jsonschema/v6/kind", "go.yaml.in/yaml/v3"},
@@ -52,10 +52,10 @@ var allowed = map[string][]string{
 	"internal/doctor":                {module + "/internal/catalog", module + "/internal/terminal"},
 	"internal/terminal":              {"github.com/mattn/go-runewidth", "golang.org/x/term"},
 	"internal/terminal/terminaltest": {},                                                                                      // only tests import this package
-	"internal/torture":               {},                                                                                      // only test code
-	"internal/clients":               {},                                                                                      // only test code
-	"internal/systemtest":            {},                                                                                      // only test code
-	"internal/siege":                 {},                                                                                      // only test code
+	"internal/torture":               {},                                                                                      // contains only test code
+	"internal/clients":               {},                                                                                      // contains only test code
+	"internal/systemtest":            {},                                                                                      // contains only test code
+	"internal/siege":                 {},                                                                                      // contains only test code
 	"internal/proctest":              {"github.com/jackc/pgx/v5/stdlib", "google.golang.org/grpc", "google.golang.org/grpc/"}, // only tests and the benchmarks import this package
 }
 

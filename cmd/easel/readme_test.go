@@ -201,7 +201,7 @@ func atTheServer(dev map[string]string) *strings.Replacer {
 }
 
 // wantPictures checks that a directory contains valid pictures with the given names. hills.png may be missing, because
-// its commands need curl and jq.
+// the commands that download it need curl and jq.
 func wantPictures(t *testing.T, work string, names ...string) {
 	t.Helper()
 	for _, name := range names {

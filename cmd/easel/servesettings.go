@@ -187,10 +187,9 @@ func (c *serveCmd) unguarded() bool {
 	return c.UpstreamKeyFile != "" && c.CallersFile == "" && c.TLSClientCAFile == "" && !c.AllowAnonymous
 }
 
-// guard protects a server with a shared API key if no setting specifies who may use the server: if the gRPC address or the
-// HTTP address has no host, guard adds the host 127.0.0.1, so that other machines cannot reach the server. Web pages in a
-// local browser could still reach the HTTP server, but the server checks the Host and Origin headers and rejects their
-// requests.
+// guard prevents other machines from reaching an unguarded server (see unguarded): if the gRPC address or the HTTP address has
+// no host, guard adds the host 127.0.0.1. Web pages in a local browser could still reach the HTTP server, but the server checks
+// the Host and Origin headers and rejects their requests.
 func (c *serveCmd) guard() {
 	if !c.unguarded() {
 		return

@@ -91,7 +91,7 @@ func TestTelemetryHasASecondAfterALateStage(t *testing.T) {
 	}
 }
 
-// When the server stops, it first notifies the client of an open watch. Then the stages of the server stop in order.
+// When the server stops, it first notifies the client of an open watch. Then it runs the stages of the shutdown in order.
 func TestServerStopsInOrder(t *testing.T) {
 	t.Parallel()
 	box := startSandbox(t, "--speed", "0.001")
