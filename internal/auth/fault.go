@@ -90,7 +90,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 			}
 			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member%s; the members here are %s", quoted, members)
 		}
-	case *kind.PropertyNames: // only the names of teams are restricted in this way; the path is fixed, because InstanceLocation is unreliable for this kind of error
+	case *kind.PropertyNames: // occurs only for names of teams, so the path is known; InstanceLocation is unreliable here
 		_, rule := described([]string{"teams"})
 		p.fault("teams/"+k.Property, "%s", rule)
 	default:
@@ -111,7 +111,7 @@ func described(path []string) (s *jsonschema.Schema, rule string) {
 		case s.Items2020 != nil:
 			s = s.Items2020
 		default:
-			s = s.AdditionalProperties.(*jsonschema.Schema) // the element is the name of a team, or of a label that has a budget
+			s = s.AdditionalProperties.(*jsonschema.Schema) // step is the name of a team, or of a label that has a budget
 		}
 		target := cmp.Or(s.Ref, s)
 		text = cmp.Or(s.Description, target.Description, text)
