@@ -2,8 +2,8 @@
 // the ledger.
 //
 // Two drivers use it. Package simulation runs the complete stack in virtual time, and package torture runs real
-// processes and kills them. Each driver has its own load and faults. A check that is possible in only one driver, such
-// as that of the times of polls, is in that driver's package.
+// processes and kills them. Each driver has its own load and faults. A check that only one driver can make, such as a
+// check of poll times, is in that driver's package.
 //
 //	record  the events that callers observe
 //	run     all data about a run: the catalog's accounts, the ledger's orders and budgets, and the delivered events

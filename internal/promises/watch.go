@@ -25,7 +25,8 @@ var ranks = map[easelv1.State]int{
 // IsEnd reports whether the state ends a watch.
 func IsEnd(s easelv1.State) bool { return ranks[s] >= ranks[easelv1.State_STATE_SUCCEEDED] }
 
-// follows reports whether a generation can have the state after at some time after the state before.
+// follows reports whether a generation's state can change from before to after, possibly in several steps. It returns true if
+// the two states are equal.
 func follows(before, after easelv1.State) bool {
 	switch {
 	case before == after || ranks[before] == 0 || ranks[after] == 0 && !IsEnd(before):
@@ -56,7 +57,9 @@ func statesGoForwards(r *Run, say Say) {
 		if known && e.Stream != before.Stream && (e.Process != before.Process || e.At-before.At > 20*time.Second) && r.mayLie(e.At) {
 			continue // allowed, because the catalog may have reverted the state, and no process remembers its earlier response
 		}
-		if e.Kind == Read && r.mayLie(e.At) { // if the catalog may revert states, a read is compared only with watches, because no process remembers the state of an unwatched generation between calls
+		// If the catalog may have reverted the state, only a process with an open watch of the generation remembers the later
+		// state. So the read is compared only with the latest update of such a watch.
+		if e.Kind == Read && r.mayLie(e.At) {
 			if before = delivered.watches(e); before.Kind == "" {
 				continue
 			}
