@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	size  = 100  // number of durations stored for a model; small, so that a new version of the model is learned quickly
+	size  = 100  // maximum number of durations per model; small, so that estimates adapt quickly to a new version of the model
 	limit = 4096 // maximum number of models, over all credentials
 )
 
@@ -31,7 +31,7 @@ type Durations struct {
 type model struct {
 	durations []time.Duration
 	ids       []uint64 // fingerprints of the generations in durations, so that no generation is counted twice
-	next      int      // index of the oldest duration, which is replaced next; zero until the maximum number is stored
+	next      int      // index of the oldest duration, which is replaced next; zero until size durations are stored
 	added     int      // number of durations added since curve was computed
 	curve     *schedule.Curve
 }
