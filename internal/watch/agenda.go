@@ -271,8 +271,8 @@ func (a *agenda) condition() Condition {
 	}
 }
 
-// stale reports whether a generation's state is so old that it must be read again before it is delivered. A settled state can't
-// change, so it is stale only if it is a deletion that was inferred from 404s.
+// stale reports whether a generation's state is so old that it must be read again before it is delivered. A settled state is
+// never stale, because it can't change. The exception is a deletion that was only inferred from 404s.
 func (a *agenda) stale(e *generation, now time.Time) bool {
 	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.isPresumedDeleted()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval
@@ -295,7 +295,7 @@ func (a *agenda) heartbeat(e *generation, now time.Time) *Heartbeat {
 
 func (a *agenda) newHeartbeat(observed time.Time) *Heartbeat {
 	beat := &Heartbeat{ObserveTime: observed, Condition: a.condition(), Failures: a.health.failures, LastError: a.health.lastErr}
-	if beat.Condition == ConditionHealthy { // the failures occurred before the limiter paused all requests; the pause is over, so they no longer delay updates
+	if beat.Condition == ConditionHealthy { // once the limiter's pause is over, the failures that preceded it no longer delay updates
 		beat.Failures, beat.LastError = 0, ""
 	}
 	return beat

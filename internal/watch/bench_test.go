@@ -31,7 +31,7 @@ type upstream struct {
 	listed      func(id string) bool // selects the generations in the list; nil selects all
 	restless    bool                 // whether every list call changes a detail of the records
 	lists       int
-	read        map[string]int // number of reads by ID
+	read        map[string]int // number of reads of each generation, keyed by ID
 	times       []time.Time    // time of each call
 }
 

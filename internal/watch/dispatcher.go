@@ -22,7 +22,8 @@ const (
 
 // dispatcher delivers the events of watches. A single goroutine, the worker, runs the deliveries one after another, because
 // waking a goroutine for each watch would cost more. A timer regularly checks the worker's progress. If the worker makes
-// no progress between two checks, another worker replaces it. So a blocked delivery delays the others for at most two handoffs.
+// no progress between two checks, another worker replaces it. So a blocked delivery delays the others for at most twice the
+// time between two checks.
 type dispatcher struct {
 	mu         sync.Mutex
 	queue      []*delivery   // ready deliveries
@@ -106,7 +107,7 @@ func (d *dispatcher) inspect(w *worker) {
 		return
 	}
 	d.worker, d.checkAfter = nil, max(cmp.Or(d.checkAfter, handoff)/2, leastHandoff)
-	if w.serving != nil && w.serving.running { // no delivery blocks a worker that is between two turns
+	if w.serving != nil && w.serving.running { // otherwise, the worker is between two turns, so no delivery blocks it
 		w.serving.limitStall(w)
 	}
 	d.startWorker()

@@ -11,7 +11,7 @@ type situation struct {
 	limit        int         // maximum number of requests that plan may choose
 	ready        []candidate // due generations
 	nextDue      time.Time   // earliest due time of the generations that the field ready does not contain; zero if it contains all generations
-	preferHinted bool        // whether the last read preferred hinted generations; the next read does the opposite
+	preferHinted bool        // whether the last read preferred candidates with hinted set; each read does the opposite of the previous one
 	listFailing  bool        // whether the last sweep failed, and no individual read has received a response since then
 
 	sweeps     bool          // whether list requests are useful: a watch of all generations is open, or one request polls at least sweepFrom generations
@@ -29,7 +29,7 @@ type candidate struct {
 	urgency float64 // priority of the generation's read; see [poller.urgency]
 	hinted  bool    // whether the list shows a change that no individual read of the generation has confirmed yet
 	swept   bool    // whether a list request can replace an individual read of the generation
-	first   bool    // whether a watcher that has subscribed to the generation still waits for its first read
+	first   bool    // whether a new watcher still waits until the generation is read
 }
 
 // plan describes the next requests.
@@ -38,7 +38,7 @@ type plan struct {
 	reads        []*generation
 	more         bool      // whether more requests are due than this plan contains
 	next         time.Time // time of the next sweep or the next read, whichever is earlier; zero if neither is planned
-	preferHinted bool      // whether the last planned read preferred hinted generations; the next read does the opposite
+	preferHinted bool      // value of the field preferHinted of situation after the planned reads
 }
 
 // plan chooses the next requests. It changes nothing, and its result depends only on s.
@@ -87,7 +87,7 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		p.next = slow
 		return reads
 	case s.sweeping, p.next.After(s.now) && len(first) < sweepFrom && !s.firstList:
-		reads = append(reads, first...) // reads these generations individually: either the current sweep is slow, or they are too few to start a sweep early
+		reads = append(reads, first...) // read individually, because the current sweep is slow or these generations are too few to start a sweep early
 	case len(first) >= sweepFrom || s.firstList:
 		p.next = earliest(p.next, s.sweptAt.Add(s.least/2))
 	}

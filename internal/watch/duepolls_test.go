@@ -31,7 +31,7 @@ func TestAPlanIsAFunctionOfItsSituation(t *testing.T) {
 		sweep bool
 		reads string
 		more  bool
-		next  time.Duration // expected value of the time until the next read or sweep; zero if neither must be planned
+		next  time.Duration // expected time until the next read or sweep; zero if none is planned for later
 	}{
 		"nothing":                              {known: situation{limit: 5}},
 		"what is due is read":                  {known: situation{limit: 5, ready: []candidate{read("a", 1), read("b", 1)}}, reads: "a b"},

@@ -187,8 +187,8 @@ func (e *generation) knownOtherwise(listed string) bool {
 	})
 }
 
-// isUndelivered reports whether any watcher of all generations has not delivered the latest state yet. After an error has ended
-// a watch, it counts only if the change was queued before the error.
+// isUndelivered reports whether any watcher of all generations has not delivered the latest state yet. A watch that an
+// error has ended counts only if the change was queued before the error.
 func (e *generation) isUndelivered() bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]

@@ -19,7 +19,7 @@ type poller struct {
 	hub          *Hub
 	tenant       *tenant
 	random       schedule.Source
-	preferHinted bool // see [situation]
+	preferHinted bool // value of the field preferHinted of situation for the next plan
 }
 
 // job is one request to the catalog: for one generation, for the account, or for the list.
@@ -27,7 +27,7 @@ type job struct {
 	Poll
 	generations []*generation // generations that the request polls; they stay in memory until its result has been applied
 	counted     []*watcher    // watchers whose traces are in Poll.Open
-	since       time.Time     // for a list request: the job must use a list that was requested at or after this time
+	since       time.Time     // for a list request: a cached list that was requested before this time is not used
 }
 
 // run plans and sends polls until the tenant is no longer needed or the hub is closed. It does not wait for responses.
@@ -320,7 +320,7 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 		t.merge(j.generations, list, result, now)
 		return
 	}
-	// The generations are then read individually, which shows whether only list requests fail.
+	// After a failed list request, its generations are read individually, which shows whether only list requests fail.
 	p.failed(err, now)
 	t.list.failed(err, len(j.generations), t.cfg.MinInterval, p.random.Draw(), now)
 	t.beginWithoutList(now)

@@ -100,7 +100,7 @@ func TestEachNewStateIsRecordedOffEveryLock(t *testing.T) {
 		running := catalog.Generation{ID: "d", State: catalog.StateRunning, ObserveTime: time.Now()}
 		hub.Observe(ctx, testCred, running.Version(), false) // not recorded, because the ledger already has the state
 		hub.Observe(ctx, testCred, running.Version(), true)
-		hub.Created(ctx, testCred, catalog.Generation{ID: "d", State: catalog.StateQueued}, "m", time.Now()) // records the state running a second time, because the ledger may not have it yet
+		hub.Created(ctx, testCred, catalog.Generation{ID: "d", State: catalog.StateQueued}, "m", time.Now()) // records "d running" again, because the ledger may not have this state yet
 		hub.Deleted(ctx, testCred, "d")
 		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignore) // nothing is recorded for this generation, because a single 404 proves nothing
 		if want := []string{"a queued", "a failed", "c failed", "d running", "d running", "d deleted"}; !slices.Equal(ledger.all(), want) {

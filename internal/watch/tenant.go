@@ -126,8 +126,8 @@ func (t *tenant) regressed(e *generation, g catalog.Generation) {
 }
 
 // notFound applies a 404 that the catalog itself has sent. A generation that exists or existed is treated as deleted only after
-// several 404s: see [lifecycle.Absence]. Until then, the read is retried as after a failure. If there is a hint from a list,
-// the hint is applied instead of the 404.
+// several 404s: see [lifecycle.Absence]. Until then, the read is retried as after a failure. If such a generation has a hint,
+// which is a record from the list that no read has confirmed yet, the hint is applied instead of the 404.
 func (t *tenant) notFound(e *generation, err error, result *pollResult, now time.Time) {
 	hint := e.listing.hint
 	e.listing.hint = nil

@@ -299,7 +299,7 @@ func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 	return nil, nil
 }
 
-// eventOf returns the next event for the generation of the subscription with the index at, and records its etag as delivered. It
+// eventOf returns the next event for the subscription at the given index, and records the generation's etag as delivered. It
 // returns nil if there is nothing to deliver.
 func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	sub := &w.subscriptions[at]
