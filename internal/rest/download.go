@@ -215,8 +215,8 @@ func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 // sourceNames maps the sources of a result to values of the header Easel-Content-Source.
 var sourceNames = map[easelv1.ContentSource]string{easelv1.ContentSource_CONTENT_SOURCE_CATALOG: "catalog", easelv1.ContentSource_CONTENT_SOURCE_COPY: "copy"}
 
-// writeBody copies the bytes of the result to w, and calls the function sent after each chunk. It returns an error if a read or
-// write fails, or if the length is known and the number of bytes differs from it.
+// writeBody copies the bytes of the result to w. After each chunk, it calls sent with the size of the chunk. It returns an
+// error if a read or write fails, or if the length is known and the number of bytes differs from it.
 func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	var written int64
 	err := a.content.Copy(func(chunk *easelv1.ContentChunk) error {

@@ -103,7 +103,7 @@ func traceRequests(next http.Handler) http.Handler {
 // matched is a context value in which the gateway stores the route of a request, for the handlers around the gateway.
 type matched struct {
 	request *http.Request // request whose Pattern is set to the route, for OpenTelemetry's handler
-	probe   bool          // whether the function allowed created the request as a probe
+	probe   bool          // whether the request is a probe from the function allowed
 	found   bool          // result of a probe: whether its method and path are supported
 }
 
