@@ -24,8 +24,8 @@ type answer struct {
 	allows func(method protoreflect.MethodDescriptor, verb string) bool
 }
 
-// answers is a table of the HTTP statuses of errors. The system tests compare the OpenAPI document with the
-// server's responses.
+// answers is a table of the HTTP statuses of errors for the OpenAPI document. The system tests compare the document with
+// the server's responses.
 type answers []answer
 
 // particular lists each method's error statuses, except those that every method can return.

@@ -64,7 +64,7 @@ type limits struct {
 	maxItems    uint64
 	min         *float64
 	items       *limits
-	nonNegative bool // whether a 64-bit number or a duration must not be negative; a flag instead of min, because both types are strings in JSON
+	nonNegative bool // whether a 64-bit number or a duration must not be negative; min can't express this, because JSON encodes both types as strings
 }
 
 var (
