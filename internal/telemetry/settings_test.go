@@ -71,7 +71,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestAnEndpointThatTheStockClientWouldNotCallIsRefusedByItsName(t *testing.T) {
 	for _, test := range []struct {
 		settings []string
-		refused  string // variable and hint that the error must contain; empty if the settings are valid
+		refused  string // environment variable and hint that the error must contain; empty if the settings are valid
 	}{
 		{[]string{"ENDPOINT=localhost:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT http://localhost:4318"},
 		{[]string{"ENDPOINT=collector", "PROTOCOL=http/protobuf"}, "OTEL_EXPORTER_OTLP_ENDPOINT http://localhost:4318"},
