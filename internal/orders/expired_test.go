@@ -68,8 +68,8 @@ func TestAttemptsEndWithTheExpireTime(t *testing.T) { // fault M16
 	}
 }
 
-// After a pause that the catalog has requested, the first request gets no response. The order waits for this response
-// until it expires.
+// After a pause that the catalog has requested, the client's first request gets no response. While that request is in
+// flight, the limiter grants no permit to the order, so the order expires.
 func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 	synctest.Test(t, func(t *testing.T) {
 		c, q, resume := openQueue(t)

@@ -8,7 +8,7 @@ import (
 const (
 	changesInterval = time.Second            // maximum time between two reads of the ledger
 	changesPause    = 100 * time.Millisecond // minimum time between two reads of the ledger
-	visibleTime     = 15 * time.Second       // overlap of the periods that consecutive reads cover; longer than any transaction, because a change becomes visible only when its transaction commits
+	visibleTime     = 15 * time.Second       // time by which each read overlaps the previous one; longer than any transaction, because a change becomes visible only when its transaction commits
 )
 
 // ReadChanges reads the latest changes from the ledger and passes them to the hub, until ctx is done. The changes are terminal

@@ -90,7 +90,7 @@ func TestOrdersWaitWhileTheCatalogAsksForFewer(t *testing.T) {
 				if failed := placeMany(t, c, 1, 50*time.Second, change); len(failed) != 0 {
 					t.Fatalf("an order was rejected: %v", failed[0])
 				}
-				if n := upstream.inPause.Load(); n != 1 { // the only request in the second pause is the request that started the pause
+				if n := upstream.inPause.Load(); n != 1 { // the second order's first request gets a 429, and the client sends no other request until the pause ends
 					t.Errorf("%d requests in the second pause", n)
 				}
 			})

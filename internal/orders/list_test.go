@@ -39,7 +39,7 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				r.placeWithoutCharge(0)
-				s.tellsEvents(row.told...) // reopens the ledger after the order was placed, so that the order's generation is not watched
+				s.tellsEvents(row.told...) // reopens the ledger, which the next line passes to the replica
 				r.orders.Ledger = s.ledger
 				time.Sleep(time.Minute)
 				s.box.Inject(sandbox.Fault{Route: "GET /generations", Set: map[string]any{row.without: nil}})

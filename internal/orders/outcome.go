@@ -112,7 +112,7 @@ func (s *submission) keyRefused(err error) error {
 	if !ok || !s.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
 		return nil
 	}
-	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // not a proof that no earlier attempt was accepted: the rejection comes from a proxy, or is about the idempotency key
+	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // an earlier attempt may have been accepted, because the rejection comes from a proxy or is about the idempotency key
 		return nil
 	}
 	return withheld.Err
@@ -140,9 +140,9 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	return step, err
 }
 
-// named returns the generation to report for the order. If the ledger contains the ID of g, this is g. Otherwise, it is a
-// queued generation with the ID in the ledger, and named logs the contradiction. named also logs if an operator has declared
-// the order rejected, or if the charge exceeds the quote.
+// named returns the generation to report for the order. This is g if the ledger has recorded g for the order. Otherwise, it
+// is a queued generation with the ID that the ledger has recorded, and named logs the contradiction. named also logs if an
+// operator has declared the order rejected, or if the charge exceeds the quote.
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
 		s.fault(ctx, "second generation for an order, or a generation for an order that an operator declared rejected", g.ID)

@@ -187,7 +187,7 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	switch ended, err := s.wait(ctx); {
 	case !ended:
 		return receipt, true, err
-	case s.lost, s.refused && !began: // the lease is lost, or the rejection is only for the call that started the submission
+	case s.lost, s.refused && !began: // the lease is lost, or the rejection is returned only to the call that started the submission
 		p.uncertain = p.uncertain || s.mayExist || s.lost // if the lease is lost, another process may send the order
 		return receipt, false, nil
 	case s.err != nil:

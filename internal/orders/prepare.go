@@ -56,7 +56,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // if neither is true, the wait was canceled or a caller with a later deadline has joined; in both cases, s.over decides whether to wait again
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // the wait was not canceled, and no caller with a later deadline has joined; otherwise, s.over decides whether to wait again
 			return nil, err
 		}
 	}

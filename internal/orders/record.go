@@ -30,7 +30,7 @@ func decodeRecord(text string) (v catalog.Version, ok bool) {
 // recordedVersion replaces it with the current time. Otherwise, newer observations would be ignored.
 func recordedVersion(order ledger.Order) catalog.Version {
 	v, seen := decodeRecord(order.Record)
-	if !seen { // no state was observed, or the state was erased; this replacement always has the same etag, because order.Time never changes
+	if !seen { // no state was observed, or the state was erased; the etag of an unchanged order stays the same, because it covers order.Time but not ObserveTime
 		v = catalog.Version{Generation: catalog.Generation{State: watch.StateOf(order.Status), CreateTime: order.Time, ObserveTime: placedTime(order)}}
 	}
 	if now := time.Now(); v.ObserveTime.After(now) {

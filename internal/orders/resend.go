@@ -157,8 +157,8 @@ func isOutage(err error) bool {
 
 func (o *outage) lasts() bool { return o.failures.Load() > 0 }
 
-// pause returns the delay before the next resend. The delay is the duration in least, doubled for each consecutive resend that
-// failed because of an outage, but at most outagePauseMax.
+// pause returns the delay before the next resend. The parameter least is the delay without an outage. The delay doubles with
+// each consecutive resend that failed because of an outage, up to outagePauseMax.
 func (o *outage) pause(least time.Duration) time.Duration {
 	return min(least<<min(o.failures.Load(), 10), outagePauseMax)
 }

@@ -53,7 +53,7 @@ func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // faul
 func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing.T) { // fault A10
 	for name, row := range map[string]struct {
 		meanwhile func(*stack, ledger.Order)
-		refused   bool // whether the caller also loses the permission to order this model
+		refused   bool // whether the caller loses the permission to order this model during the attempt
 	}{
 		"another replica has the lease, and the ledger goes away": {meanwhile: func(s *stack, o ledger.Order) {
 			_, _, err := s.ledger.Call(s.Context(), ledger.Request{

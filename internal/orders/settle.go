@@ -14,7 +14,7 @@ import (
 const (
 	settleInterval = 30 * time.Second
 	settleReads    = 5                  // maximum number of individual reads in each run of the job, in addition to one list request
-	settleQuiet    = settleInterval / 2 // minimum time since the last observation of a due generation
+	settleQuiet    = settleInterval / 2 // minimum age of the last observation of a due generation
 	maxSettled     = 1000               // maximum number of due generations that one run considers
 	settleTimeout  = 30 * time.Second   // timeout of one request
 )

@@ -97,7 +97,8 @@ func inStackOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*s
 	})
 }
 
-// audit checks that the accounts in the sandbox add up. It returns the number of idempotency keys that were charged.
+// audit checks that the entries of the account in the sandbox match its balance. It returns the number of idempotency
+// keys that were charged.
 func (s *stack) audit() int {
 	s.Helper()
 	return len(charges(s, s.box, s.key))
@@ -252,8 +253,8 @@ func (r *replica) request(owner, key, prompt string, more ...func(*orders.Reques
 	return request
 }
 
-// within returns a function that sets the daily budget of the order's owner to *limit cents. The order is checked
-// against the value that *limit has at that time.
+// within returns a function that sets the daily budget of the order's owner to *limit cents. Each check of the
+// order reads the current value of *limit.
 func within(limit *int64) func(*orders.Request) {
 	return func(r *orders.Request) {
 		r.Terms = func() (orders.Terms, error) { return orders.Terms{Limits: ledger.Limits{DailyCents: limit}}, nil }

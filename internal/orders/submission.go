@@ -60,7 +60,7 @@ const (
 	unsent   progress = iota // no attempt has reached the catalog
 	rejected                 // exactly one attempt has reached the catalog, which has definitely rejected it
 	sent                     // at least one attempt has reached the catalog, and the progress is neither rejected nor doubtful
-	doubtful                 // an attempt was rejected, but not definitely by the catalog itself, so the order may exist
+	doubtful                 // an attempt was rejected, but not definitely (see isDefinite), so the order may exist
 )
 
 // after returns the progress after one more attempt. posted and err are the result of that attempt.
@@ -222,7 +222,7 @@ func (s *submission) join(ctx context.Context) {
 	}
 }
 
-// withdrawTime is the maximum time between the withdrawal of an unsent order and the caller's deadline. It suffices to
+// withdrawTime is the maximum time between the withdrawal of an unsent order and the caller's deadline. It leaves time to
 // record the withdrawal. If a tenth of the caller's remaining time is shorter, withdrawBy uses that tenth instead.
 const withdrawTime = time.Second
 
