@@ -23,7 +23,7 @@ import (
 type script struct {
 	Name     string
 	Call     []string          // arguments of the program; FILE is replaced by a path in a temporary directory
-	Files    map[string]string // kinds of the files to create before the call (see prepare), keyed by name; FILE in a name is replaced by the base name of that path
+	Files    map[string]string // kinds of the files to create before the call (see prepare), keyed by name; FILE in a name is replaced by the base name of the path in Call
 	Timeout  int               // timeout of the call in seconds; zero means the default
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
 	Requests []map[string]any  // for each call, the fields that its message must have; null means that the field must not be set
@@ -43,7 +43,7 @@ type answer struct {
 	For      string // if set, only the first call with this idempotency key or generation ID gets the answer
 	Messages []json.RawMessage
 	Fails    *failure
-	Then     string // "silence", or "freeze" (the current connections no longer carry data)
+	Then     string // "silence" (the call stays open), or "freeze" (in addition, the current connections no longer carry data)
 	Lasts    string // period in which the answer is repeated, starting with the first call that gets it; empty means that the answer is not repeated
 }
 
