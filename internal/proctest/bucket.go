@@ -82,7 +82,7 @@ func (b *Bucket) Start(t *testing.T) {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if answer, err := http.Get(b.Endpoint); err == nil { //nolint:noctx // a loopback request
+		if answer, err := http.Get(b.Endpoint); err == nil { //nolint:noctx // no context is needed, because the server is on this machine
 			_ = answer.Body.Close()
 			return
 		}
