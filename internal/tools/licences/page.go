@@ -18,8 +18,7 @@ var script = filepath.Join(".build", "tools", "page", "node_modules", "@scalar",
 // unmapped contains packages in the script that are missing from its source map, because they are part of prebuilt components.
 var unmapped = []string{"@scalar/code-highlight@*", "highlight.js@11", "lowlight@3", "tailwindcss@4"}
 
-// addPage installs the packages that the API page's script contains in a temporary directory, and adds their licenses to
-// found.
+// addPage installs the packages of the API page's script in a temporary directory, and adds their licenses to found.
 func addPage(found texts) error {
 	names, err := packages()
 	if err != nil {

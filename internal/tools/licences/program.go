@@ -88,8 +88,7 @@ var (
 		`Redistribution and use in source and binary forms|Apache License,? Version 2\.0|Mozilla Public License,? [Vv]ersion 2\.0`)
 )
 
-// addDirectory adds the license files in a directory. It returns an error if none of them contains a license that recognised
-// matches.
+// addDirectory adds the license files in a directory. It returns an error if the pattern recognised matches none of them.
 func (t texts) addDirectory(name, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
