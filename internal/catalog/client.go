@@ -72,9 +72,10 @@ func (c *Client) Polls() *Client {
 }
 
 // Reporting returns a copy of the client that reports the result of each attempt to a callback, unless the attempt ended with
-// [KindBusy]. If the response header indicates success, the callback receives a nil error. If the caller canceled the attempt
-// before that, it receives the error of the caller's context. Otherwise, it receives the attempt's [*Error]. The attempt waits
-// until the callback returns. The client may run the callback concurrently, and holds no lock while it runs.
+// [KindBusy]. If the response header indicates success, the callback receives a nil error. If the caller cancels the attempt
+// before the header arrives, the callback receives the error of the caller's context. Otherwise, the callback receives the
+// attempt's [*Error]. The attempt waits until the callback returns. The client may run the callback concurrently, and holds no
+// lock while the callback runs.
 func (c *Client) Reporting(called func(ctx context.Context, cred Credential, err error)) *Client {
 	reporting := *c
 	reporting.upstream.called = called

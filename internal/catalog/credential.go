@@ -69,7 +69,7 @@ type Credential struct {
 	// Weight is the owner's share of the catalog's capacity, relative to other owners. Zero means 1.
 	Weight float64
 	key    func() Secret
-	sum    string // SHA-256 of the API key in hex; empty if the API key can change, that is, if the function key can return different API keys
+	sum    string // SHA-256 of the API key in hex; empty if the API key can be rotated
 }
 
 // Forwarded returns the credential of a caller that sent its own API key.

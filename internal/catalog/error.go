@@ -54,7 +54,7 @@ type Error struct {
 	Own        bool   // whether the response has the format of the catalog's own errors, which a proxy's errors do not have
 	AboutKey   bool   // whether the response to an order mentions the idempotency key, which means that an order with this key may exist
 	Violations []Violation
-	Withheld   Kind          // original kind of an error whose kind package orders has replaced with KindOutcomeUnknown; otherwise 0
+	Withheld   Kind          // original kind, if package orders has replaced it with KindOutcomeUnknown; otherwise 0
 	SharedKey  bool          // whether the request used the shared API key; if the catalog rejected this key, only the operator can replace it
 	RetryAfter time.Duration // delay that the catalog requested; 0 if none
 	NextOffset int64         // for KindInterrupted: file offset of the first missing byte

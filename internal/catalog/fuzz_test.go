@@ -7,7 +7,7 @@ import (
 )
 
 // printsNoKey checks that a value does not contain the call's API key when it is encoded as JSON
-// for callers. The argument what describes the value in failure messages.
+// for callers. Each failure message begins with the argument what.
 func printsNoKey(t *testing.T, what string, value any) {
 	t.Helper()
 	text, err := json.Marshal(value)

@@ -128,7 +128,7 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
 		if _, _, ok := find(c.Record, generationIDNames, equalsID(requestedID)); ok {
-			found[i].id = requestedID // an object can have several IDs, and the function candidates may have found a different one
+			found[i].id = requestedID // an object can have several IDs, and c.id may be a different one
 		}
 	}
 	if best, ok := pick(found, func(c candidate) bool { return c.id == requestedID }); ok {
@@ -144,9 +144,10 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 	return best, ok && !best.partOf(outer)
 }
 
-// pick returns the best candidate for which the function fits returns true. This is the last one with a known status, but not
-// one that may describe only a part of the generation: see [candidate.partOf]. If there is no such candidate, it is the first one.
-// ok is false if fits returns true for no candidate, or for candidates with different IDs.
+// pick returns the best of the candidates for which fits returns true. The best candidate is the last one with a known status,
+// excluding candidates that may describe only a part of the generation: see [candidate.partOf]. If there is no such
+// candidate, the first one for which fits returns true is the best. ok is false if fits returns true for no candidate, or for
+// candidates with different IDs.
 func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
 	for _, c := range found {
 		switch {

@@ -208,7 +208,8 @@ func appendFolded(dst []byte, name string) []byte {
 // Fold returns the name in lower case, without underscores, dashes and spaces.
 func Fold(name string) string { return string(appendFolded(nil, name)) }
 
-// known maps each name in the tables, as [Fold] returns it, to itself, so that keyOf can return it without allocating memory.
+// known contains each name in the tables, in the form that [Fold] returns. It maps each form to itself, so that keyOf can
+// return the form without allocating memory.
 var known = map[string]string{}
 
 // names replaces each name in list with its form from [Fold], adds it to known, and returns list.

@@ -21,7 +21,7 @@ type limited struct {
 	status     int
 	retryAfter string
 	until      time.Time
-	asked      []string // "now" for each request before the time in until, otherwise its idempotency key or route
+	asked      []string // one entry for each request: "now" before the time in until, after that the idempotency key or the route
 }
 
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {

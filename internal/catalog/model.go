@@ -64,7 +64,7 @@ func newModel(a answer, r *Record, requestedID string) (Model, bool) {
 	m := Model{ID: id, ObserveTime: a.time}
 	m.Name, _ = take(r, modelNameNames, AsWord)
 	m.Description, _ = take(r, descriptionNames, AsWord)
-	m.Output, _, _ = find(r, outputNames, outputKind) // not taken, so that Extra keeps the word, which may be more specific: "video" is a "file"
+	m.Output, _, _ = find(r, outputNames, outputKind) // find leaves the word in Extra, because a word such as "video" is more specific than OutputFile
 	m.Fields, _ = take(r, fieldListNames, readFields)
 	m.Extra = extraOf(r)
 	return m, true

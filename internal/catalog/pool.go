@@ -31,8 +31,8 @@ type keyTransport struct {
 	inFlight int // number of requests in flight
 }
 
-// newPool creates a pool. base.MaxConnsPerHost limits the requests in flight in the pool. If the pool has that many API keys,
-// it removes those that have no requests in flight before it adds another one.
+// newPool creates a pool. base.MaxConnsPerHost limits the requests in flight in the pool. If the pool has MaxConnsPerHost API
+// keys, it removes the API keys without requests in flight before it adds another API key.
 func newPool(base *http.Transport) *pool {
 	return &pool{base: base, limiter: limiter.New(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
 }
@@ -110,7 +110,7 @@ func (p *pool) forgetUnused() {
 }
 
 // release records that a request no longer uses the transport t. If isRejected is true, the catalog rejected the API key. In
-// this case, release removes t once no other request uses it, so that callers can't fill the pool with invented API keys.
+// this case, release removes t unless another request uses it, so that callers can't fill the pool with invented API keys.
 func (p *pool) release(key [sha256.Size]byte, t *keyTransport, isRejected bool) {
 	p.mu.Lock()
 	t.inFlight--

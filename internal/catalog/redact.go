@@ -60,8 +60,8 @@ func spellings(key string) []string {
 }
 
 // base64Core returns the part of an API key's Base64 encoding that does not depend on the bytes around the API key. Base64
-// encodes groups of three bytes. before replaces the bytes that precede the key in its first group. Only their number
-// matters.
+// encodes groups of three bytes. before has as many bytes as there are between the start of a group and the API key. The values
+// of these bytes do not matter.
 func base64Core(encoding *base64.Encoding, before, key string) string {
 	text := encoding.EncodeToString([]byte(before + key))
 	first := (len(before)*8 + 5) / 6
@@ -202,7 +202,7 @@ func replaceFold(text, form string) string {
 	return clean.String()
 }
 
-// html matches the start of an HTML page, or a tag that occurs only in HTML pages.
+// html matches a text that starts with '<', or that contains '</' or the start of a tag such as '<html'.
 var html = regexp.MustCompile(`(?i)^<|<html|<!doctype|<head|<body|<script|</`)
 
 // clamp shortens a text to at most limit bytes, without splitting a character.

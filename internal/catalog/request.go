@@ -33,7 +33,7 @@ const (
 // OpCreate is the route that places an order. Error.Op and http.Request.Pattern contain routes in this form.
 const OpCreate = "POST /generations"
 
-// The other routes.
+// The routes other than [OpCreate].
 const (
 	opAccount     = "GET /me"
 	opModels      = "GET /models"

@@ -23,7 +23,7 @@ type Finding struct {
 // part describes a value that Easel reads from a record, such as the price. The value is in the first readable member whose name
 // is in names.
 type part struct {
-	name, table string // table is the name of the variable in [RulesFile] that contains the names
+	name, table string // table is the name of the variable in [RulesFile] to which further member names can be added
 	names       []string
 	want        string // description of a readable value
 	reads       func(JSON) bool
@@ -184,9 +184,9 @@ func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
 	return member, ok
 }
 
-// addMissing adds a finding for each missing part. If any part is missing, it also adds a finding with others, the list of the
-// members that no rule reads. If others is empty, no member can contain a missing part, so addMissing adds findings only for
-// the parts that Easel needs.
+// addMissing adds findings for missing parts. others lists the members that no rule reads. If others is empty, no member can
+// contain a missing part, so addMissing reports only the missing parts that Easel needs. Otherwise, it reports all missing
+// parts and, if there are any, adds a finding that contains others.
 func (e *explanation) addMissing(missing []part, others string) {
 	for _, p := range missing {
 		if p.needed || others != "" {
@@ -210,7 +210,7 @@ func (e *explanation) addStatus(value JSON) {
 	e.add(f)
 }
 
-// add adds a finding. If the same finding already exists, it increments its count.
+// add adds a finding. If the same finding already exists, add increments the count of the existing finding.
 func (e *explanation) add(f Finding) {
 	for i := range e.found {
 		other := &e.found[i]

@@ -38,8 +38,8 @@ type writer struct {
 }
 
 // value appends v to a buffer. It appends nothing and returns false if v must be omitted, or if v is nested more deeply than
-// depth. ofKey means that v is inside an object that describes an API key. If keep is also set, the members that may contain
-// the API key itself are omitted, but others, such as the daily cap, are kept.
+// depth. ofKey means that v is inside an object that describes an API key. If ofKey and the writer's keep are both true, value
+// omits the members that may contain the API key itself, but keeps other members, such as the daily cap.
 func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
 	switch v.Kind() {
 	case '"':
