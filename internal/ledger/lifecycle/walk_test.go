@@ -113,8 +113,8 @@ func (w *world) isLive() bool {
 	return false
 }
 
-// exists reports whether the catalog has a generation under a team's upstream key. A generation whose order is missing from
-// the restored backup counts for both teams.
+// exists reports whether the catalog has a generation for the idempotency key that it receives for a team's orders. A
+// generation whose order is missing from the restored backup counts for both teams.
 func (w *world) exists(of team) bool {
 	for row := range w.written {
 		if w.teams[row] == of && w.charges[row] > 0 {
@@ -145,8 +145,8 @@ func (w *world) say(r *replica, answer Answer) {
 	*r = replica{}
 }
 
-// next calls visit with every world that can directly follow w. The methods below "add" such a world by calling their
-// parameter also, a function that applies a change to a copy of w and passes the copy to visit.
+// next calls visit with every world that can directly follow w. The methods below "add" such a world with a function
+// named also, which applies a change to a copy of w and passes the copy to visit.
 func (w world) next(visit func(*world)) {
 	var changed world
 	also := func(change func(*world)) {
@@ -203,7 +203,7 @@ func (w world) step(n int, also func(func(*world))) {
 	}
 	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // the caller disconnects while the attempts continue
 		also(func(w *world) {
-			left := w.replicas[n] // only the response to the caller is lost
+			left := w.replicas[n] // a copy, because only the caller leaves; the replica itself continues
 			w.say(&left, w.rows[r.row].Left().Answer)
 		})
 	}
@@ -303,7 +303,7 @@ func (w world) refuse(n int, also func(func(*world))) {
 	})
 }
 
-// check calls also with the result of a check by replica n: either the replica may send an attempt, or it has finished the
+// check adds the world that follows a check by replica n: either the replica may send an attempt, or it has finished the
 // attempts.
 func (w world) check(n int, also func(func(*world))) {
 	r := w.replicas[n]
@@ -417,7 +417,7 @@ func (w world) elsewhere(also func(func(*world))) {
 			}
 		})
 	}
-	if w.team == 0 && !w.removed && w.quotes() { // the caller changes teams or is removed only while an order is quoted; at other times, this has the same effect as before the first call
+	if w.team == 0 && !w.removed && w.quotes() { // at any other time, changing teams or removing the caller has the same effect as before the first call
 		also(func(w *world) { w.team = 1 })
 		also(func(w *world) { w.removed = true })
 	}
@@ -433,7 +433,7 @@ func (w world) restore(also func(func(*world))) {
 		return
 	}
 	also(func(w *world) {
-		expired := false // whether the resend window of this row's order has expired; windows expire in the order of the rows, and a restore does not reopen them
+		expired := false // whether the resend window of this row or a later row has expired; earlier windows expire first, and a restore does not reopen them
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
 			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)
