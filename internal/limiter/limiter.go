@@ -92,7 +92,7 @@ type Limiter struct {
 	inFlight int
 	queue    queue
 	busy     time.Time // time when the queue last became non-empty
-	starts   int       // number of requests that have started since busy
+	starts   int       // number of requests that have started since the time in busy
 	failures int       // number of consecutive failed requests
 	pause    pause
 	cap      dailyCap
