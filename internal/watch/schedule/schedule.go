@@ -26,8 +26,8 @@ const (
 	// median duration of the generations is 15 s.
 	pollPrice = 2.0 / 15
 
-	// The hazard, which is the rate at which generations of a given age end, is stored in a table. Its steps of age are
-	// logarithmic, from a quarter of a second to more than an hour.
+	// The hazard, which is the rate at which generations of a given age end, is stored in a table. The ages in the table
+	// are spaced logarithmically, from a quarter of a second to more than an hour.
 	firstAge = 0.25 // seconds
 	ageStep  = 1.05
 	ageCells = 200
