@@ -56,7 +56,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)})
 		l.Exec(t, "UPDATE events SET state = 1")
 		since := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-		for range 2 { // the second replay finds nothing to resend and adds no entry
+		for range 2 { // the second replay finds no event to deliver again, and adds no line to the audit log
 			if _, _, err := l.Replay(t.Context(), ledger.EventFilter{Owner: "studio", Since: since}, ledger.EventPosition{}, ada); err != nil {
 				t.Fatal(err)
 			}

@@ -142,8 +142,8 @@ const addToBudgets = `INSERT INTO budgets (owner, label, period, start_time, ord
 	refunded_cents = budgets.refunded_cents + excluded.refunded_cents
 	RETURNING ` + usageColumns
 
-// count adds amounts to the monthly and daily budgets that an order counts toward. spent, in cents, is added to the spent
-// amounts, and placed to the numbers of orders. The other amounts are in by. count returns the new usage of these budgets.
+// count adds amounts to the monthly and daily budgets that an order counts toward, and returns their new usage. It adds spent,
+// in cents, to the spent amounts, placed to the numbers of orders, and the amounts in by to the other amounts.
 func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int) ([]usage, error) {
 	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id)
 }

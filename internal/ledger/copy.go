@@ -59,7 +59,7 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 	return copied, nil
 }
 
-// named prefixes an error with the argument part, such as FROM or TO, instead of the name of the setting.
+// named prefixes an error with the given text, such as FROM or TO, instead of the name of the setting.
 func named(part string, err error) error {
 	return fmt.Errorf("%s: %s", part, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
 }

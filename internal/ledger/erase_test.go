@@ -157,8 +157,8 @@ func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
 	})
 }
 
-// When an order is erased, its delivered events are deleted. Its pending events are still delivered, with the state
-// from before the erasure.
+// When an order is erased, its delivered events are deleted. Its pending events are still delivered. They lose the
+// erased content, but report the same status as before.
 func TestWhatIsErasedIsToldBefore(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(0))

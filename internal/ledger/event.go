@@ -122,7 +122,7 @@ func (o Order) as(eventType string) Order {
 	}
 	o.Absence = lifecycle.Absence{}
 	for status, told := range eventTypes {
-		if told == eventType && (status != lifecycle.Refunded || o.Status != lifecycle.Succeeded) { // a refund after a success does not change the status
+		if told == eventType && (status != lifecycle.Refunded || o.Status != lifecycle.Succeeded) { // in a refund event, a generation that succeeded keeps its status
 			o.Status = status
 		}
 	}
@@ -196,8 +196,8 @@ func (l *Ledger) eventID(e Event) string {
 }
 
 // addEvent writes an event after the earlier events about its subject. If this process has a receiver for the owner, addEvent
-// also writes a job that delivers the event after the delay. Before that job, it writes jobs for earlier events
-// about the subject that are kept because there was no receiver, so that they are delivered first.
+// also writes a job that delivers the event after the delay. If earlier events about the subject were kept because there was no
+// receiver, addEvent first writes the jobs for those events, so that they are delivered first.
 func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	if e.ID, e.State = t.l.eventID(e), EventKept; t.l.IsSubscriber(e.Owner) {
 		e.State = EventPending

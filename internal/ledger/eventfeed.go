@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Constants for the event feed. A fact is a row of the table facts.
+// Constants for the event feed. The table facts stores the state of the feed. Each of its rows is called a fact.
 const (
 	feedFact        = "feed"          // name of the fact that stores the ID of the feed
 	positionFact    = "feed_position" // name of the fact that stores the highest assigned position

@@ -94,9 +94,9 @@ func (l *Ledger) teams() map[string]Team {
 // IsSubscriber reports whether this process has an event receiver for an owner.
 func (l *Ledger) IsSubscriber(owner string) bool { return l.teams()[owner].Subscribed }
 
-// keeps reports whether the copy of a result remains when its owner deletes the generation. If any teams are
-// configured, it returns true for a team that is missing from this process's configuration, because another process may have a
-// newer one. It returns false for anonymous callers, and if no teams are configured.
+// keeps reports whether the copy of a result remains when its owner deletes the generation. If any teams are configured, it
+// returns true for a team that is missing from this process's configuration, because another process may have a newer
+// configuration. It returns false for anonymous callers, and if no teams are configured.
 func (l *Ledger) keeps(owner string) bool {
 	teams := l.teams()
 	team, known := teams[owner]

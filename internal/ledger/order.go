@@ -428,12 +428,12 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 		return err
 	}
 	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // change in the number of placed orders
-	if next.State == lifecycle.Refused && !next.Resolved && next.Leases == 1 {             // a rejected order keeps only the labels that have budgets
+	if next.State == lifecycle.Refused && !next.Resolved && next.Leases == 1 {             // an order that the catalog rejects during its first lease keeps only the labels that have budgets
 		if _, err := tx.exec(`DELETE FROM labels WHERE order_id = $1 AND budgeted = 0`, o.ID); err != nil {
 			return err
 		}
 	}
-	after := o // the earlier observations are omitted, because they may belong to another generation
+	after := o // after has no earlier observations, because they may belong to another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
 	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, leased_until = 0, inputs = NULL, problem = '',
 		held = 0, status = 0, record = NULL, deleted = 0, presumed_deleted = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, ended_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}
@@ -443,9 +443,9 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	return tx.move(m)
 }
 
-// orderAndHolder reads and locks an order. The result taken is true if another order already has the given generation. Another
-// order does not count if both orders were sent with forwarded API keys and the keys differ. In this case, the caller may have
-// rotated its API key and sent the idempotency key again, so both orders may have the same generation.
+// orderAndHolder reads and locks an order. The result taken is true if another order already has the given generation, unless
+// the two orders were sent with different forwarded API keys. A caller that has rotated its API key may send an idempotency key
+// again, and both orders can then have the same generation.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
 	if o, err = l.order(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
 		return o, false, err

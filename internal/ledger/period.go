@@ -61,8 +61,8 @@ func scanUsage(row scanner, u *usage) error {
 	return row.Scan(&u.owner, &u.label, &u.period, &u.spent, &u.reserved, &u.notified)
 }
 
-// find returns the element of used for an owner, a label value and the kind of period of b, which is a day or a month. An empty
-// label selects the owner's own budget. ok is false if used has no such element.
+// find returns the element of used for an owner, a label value and b.Period, which is "day" or "month". An empty label selects
+// the owner's own budget. ok is false if used has no such element.
 func (b Budget) find(owner, label string, used []usage) (found usage, ok bool) {
 	for _, u := range used {
 		if u.owner == owner && u.label == label && u.period == b.Period {

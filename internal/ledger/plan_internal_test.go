@@ -124,7 +124,7 @@ func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	updated, hot := [2]int{}, [2]int{} // number of all row updates, and of HOT updates, which write to no index; each before and after the observations
+	updated, hot := [2]int{}, [2]int{} // numbers of row updates and of HOT updates, before and after the observations; a HOT update writes to no index
 	err = l.tx(t.Context(), func(tx *transaction) error {
 		count := func(n int) error {
 			return tx.row([]any{&updated[n], &hot[n]}, `SELECT pg_stat_get_xact_tuples_updated('orders'::regclass), pg_stat_get_xact_tuples_hot_updated('orders'::regclass)`)

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// maxKept is the maximum number of statements that a pool caches. There are many different statements, because lists have one
-// for each combination of filters.
+// maxKept is the maximum number of statements that a pool caches. There are many different statements, because each combination
+// of the filters of a list has its own statement.
 const maxKept = 100
 
 // pool is a connection pool that caches each statement after its translation to the SQL dialect of the database. It also caches
@@ -42,7 +42,7 @@ func (p *pool) prepare(ctx context.Context) {
 		prepared, err := p.PrepareContext(ctx, words) //nolint:sqlclosecheck // the pool closes the statement
 		p.mu.Lock()
 		if p.kept[text] = (statement{words, prepared}); err != nil {
-			delete(p.kept, text) // an invalid statement fails again when it is executed
+			delete(p.kept, text) // the error does not matter, because an invalid statement fails again when it is executed
 		}
 		p.mu.Unlock()
 	}

@@ -18,11 +18,11 @@ const (
 )
 
 // Prune deletes old orders from an in-memory ledger, in several transactions. First, it deletes the orders with an outcome that
-// are older than a day. The parameter kept is the maximum number of orders with an outcome that may remain. If there are more,
-// Prune also deletes the oldest ones of the owners that have the most of them. It returns the number of deleted orders. It
-// never deletes an order with an unknown outcome. Otherwise the caller could send the idempotency key again after the catalog
-// has forgotten it. The amounts in the budgets do not change. Prune does nothing in a durable ledger, from which only
-// [Ledger.ForgetRefused] deletes orders.
+// are older than a day. The parameter kept is the maximum number of orders with an outcome that may remain. If more remain,
+// Prune also deletes the oldest orders of the owners that have the most orders with an outcome. It returns the number of
+// deleted orders. It never deletes an order with an unknown outcome. Otherwise the caller could send the idempotency key again
+// after the catalog has forgotten it. The amounts in the budgets do not change. Prune does nothing in a durable ledger, from
+// which only [Ledger.ForgetRefused] deletes orders.
 func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil

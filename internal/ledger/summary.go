@@ -27,7 +27,7 @@ type OwnerSummary struct {
 	Orders        int64         `json:"orders"`
 	Unknown       int64         `json:"unknown"`
 	OldestUnknown time.Duration `json:"oldestUnknown"`
-	// SpentCents includes RefundedCents and UnconfirmedCents.
+	// SpentCents includes UnconfirmedCents and, unlike [Budget.SpentCents], RefundedCents.
 	SpentCents       int64 `json:"spentCents"`
 	RefundedCents    int64 `json:"refundedCents"`
 	ReservedCents    int64 `json:"reservedCents"`

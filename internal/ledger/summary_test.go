@@ -40,8 +40,8 @@ func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 	})
 }
 
-// The sort order of strings depends on the database's locale. For example, en-US sorts "b-a" after "ba", and
-// "B" after "a".
+// A summary and the pages of a usage report must contain each owner once, in any locale of the database. The locale
+// determines how the database sorts strings. For example, en-US sorts "B" after "a".
 func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // fault M14
 	at := proctest.Database(t)
 	change(t, at, `CREATE DATABASE american TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)

@@ -39,8 +39,8 @@ func (d Difference) String() string {
 type Verified struct{ Orders, Budgets, Differences int }
 
 // comparison compares recorded amounts with sums over other rows. The query recorded selects the amounts, and the query journal
-// selects the rows to add up. Both queries have the same columns: the order, the owner, the period and its start, a suffix for
-// the names of the amounts, and the amounts.
+// selects the rows to add up. Both queries have the same columns: the order, the owner, the period and its start, the text that
+// follows the name of the amount in [Difference.Amount], and the amounts.
 type comparison struct {
 	amounts           []string
 	recorded, journal string
