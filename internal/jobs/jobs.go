@@ -22,7 +22,7 @@ import (
 const (
 	lookInterval = time.Second          // interval at which the loop reads the due jobs; it also reads them when this process writes a job
 	lookPause    = 5 * time.Millisecond // delay after a wake-up, so that one query finds several new jobs
-	stopTimeout  = 2 * time.Second      // time that running jobs have to finish when the process stops
+	stopTimeout  = 2 * time.Second      // time after which a stopping process cancels its running jobs
 )
 
 // Kind describes one kind of job: when its jobs run, how many run concurrently, and the function that runs them.
