@@ -209,13 +209,13 @@ func (s *siege) cpu() time.Duration {
 
 // assault is an attack and its limits.
 type assault struct {
-	// workers is the number of goroutines that run the attack. Each goroutine calls the function one in a loop, with
-	// its index as worker.
+	// workers is the number of goroutines that run the attack. Each goroutine calls [assault.one] in a loop, with its
+	// index as worker.
 	workers int
 	one     func(ctx context.Context, worker int) error
 	// hold starts an attack in the background that lasts until ctx is done. It returns the number of successes, such as opened
 	// streams. It is called once, before the neighbor's calls during the attack are measured. If hold is nil, the attack
-	// consists only of the calls of the function one.
+	// consists only of the calls of [assault.one].
 	hold func(ctx context.Context) int64
 	// least is the minimum number of successes. With fewer, the test would prove nothing.
 	least int64
@@ -230,7 +230,7 @@ type assault struct {
 func (s *siege) alongside(a assault) {
 	s.t.Helper()
 	length := sizeOf(10*time.Second, time.Second)
-	s.measure(length / 4) // opens the connections
+	s.measure(length / 4) // warm-up that opens the connections
 	quiet := s.measure(length)
 	before := s.forgetPeak()
 	ctx, stop := context.WithCancel(s.t.Context())
@@ -251,7 +251,7 @@ func (s *siege) alongside(a assault) {
 	}
 	attacked := s.measure(length)
 	for late := time.Now().Add(time.Minute); through.Load() < a.least && a.workers > 0 && time.Now().Before(late); {
-		time.Sleep(10 * time.Millisecond) // on a busy machine, the attack needs more time to reach a.least successes
+		time.Sleep(10 * time.Millisecond) // on a busy machine, the attack needs more time to reach the minimum number of successes
 	}
 	worked = s.cpu() - worked
 	stop()

@@ -271,8 +271,8 @@ func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx conte
 	}
 }
 
-// heartbeats keeps a watch of everything open for the neighbor until stop is called. It checks that heartbeats arrive in
-// time.
+// heartbeats starts a watch of everything as the neighbor, and checks that heartbeats arrive in time. The function stop
+// ends the watch.
 func (s *siege) heartbeats() (stop func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(proctest.Bearing(s.t.Context(), s.neighbour))
