@@ -903,7 +903,7 @@ class ClientTest(unittest.TestCase):
                     file.seek(at)
                     if want:
                         client.call("download", "gen_1", file)
-                    else:  # a restart would delete the bytes after the download
+                    else:  # a restart would delete the earlier content that follows the downloaded bytes
                         with self.assertRaisesRegex(easel.Damaged, "cannot resume"):
                             client.call("download", "gen_1", file)
                 found = path.read_bytes()

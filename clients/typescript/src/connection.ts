@@ -203,7 +203,7 @@ class Connection {
   readonly #limitMs;
   #newest;
   #quietSince = Infinity; // start of the first call since the last response; Infinity if there was no call since then
-  #lastUntil = 0; // time until which calls try this connection last; 0 after a response
+  #lastUntil = 0; // until this time, calls try all other connections first; 0 after a response
 
   constructor(address: string, pings: Pings) {
     this.#open = () => new Http2SessionManager(address, pings, pings.nodeOptions);

@@ -44,7 +44,7 @@ async function removeStale(to: string): Promise<void> {
     if (!isPart) continue;
     const part = join(dirname(to), name);
     const { mtimeMs } = await stat(part).catch(() => ({ mtimeMs: Date.now() }));
-    if (Date.now() - mtimeMs > staleMs) await rm(part, { force: true }).catch(() => undefined); // if this fails, the next download tries again
+    if (Date.now() - mtimeMs > staleMs) await rm(part, { force: true }).catch(() => undefined); // if rm fails, the next download tries again
   }
 }
 

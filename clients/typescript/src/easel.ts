@@ -155,7 +155,7 @@ export class Easel {
 
   /**
    * Places an order, and retries with the same key until the outcome is known. If it throws an error whose
-   * orderOutcome is "unknown", the order may exist. In that case, order again with the key from the error.
+   * orderOutcome is "unknown", the order may exist. Keep the error's key and send the order again with the same key.
    */
   async order(model: string, inputs: Inputs, options: OrderOptions = {}): Promise<Order> {
     const { maxCostCents, expire, labels = {} } = options;
@@ -198,7 +198,7 @@ export class Easel {
   }
 
   /**
-   * Waits until a render is finished or, if until is SETTLED, until its cost is final. It returns the render, and handles
+   * Waits until a render is finished or, if until is SETTLED, until its cost is final, and returns the render. It handles
    * failures in the same way as watch.
    */
   async wait(render: Which, options: WatchOptions = {}): Promise<Render> {
@@ -271,8 +271,9 @@ export class Easel {
   }
 
   /**
-   * Downloads a render's file, and resumes after a failure. A file appears at the path only when it is complete, verified and
-   * on disk. If `to` is a stream, it receives the bytes as they arrive and is not closed.
+   * Downloads a render's file to a path or a stream, and resumes after a failure. A file appears at the path only when it is
+   * complete, verified and on disk. A stream receives the bytes as they arrive and is not closed. If the content has no
+   * etag, an interrupted download to a stream can't resume and fails.
    */
   async download(render: Which, to: string | Writable, options: CallOptions = {}): Promise<ContentInfo> {
     return download(this.generations, idOf(render), to, this.#attempts("stream", "DownloadGeneration", options, { generationId: idOf(render) }));

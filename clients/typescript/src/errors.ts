@@ -38,7 +38,7 @@ export class EaselError extends Error {
   readonly retryAfter?: number;
   readonly fieldViolations: readonly { field: string; description: string }[];
   readonly requestId: string;
-  /** The idempotency key of the order; empty for other calls. */
+  /** The idempotency key of the order that failed, or of the order whose watch failed; empty for other calls. */
   readonly key: string;
   /** The ID of the render; empty if unknown. */
   readonly generationId: string;
@@ -100,15 +100,15 @@ export class BudgetExceeded extends EaselError {
 export class OrderExpired extends EaselError {}
 /** The API key has reached its daily cap in the catalog. */
 export class DailyCapReached extends EaselError {}
-/** The idempotency key was already used for a different order. */
+/** The idempotency key was used for another order. */
 export class IdempotencyKeyReused extends EaselError {}
-/** The order may exist. Keep its key, and order again with the same key. */
+/** The order may or may not exist. Keep its idempotency key, and send the order again with the same key. */
 export class OutcomeUnknown extends EaselError {}
 /** The render is not finished, or its result does not exist yet. */
 export class NotReady extends EaselError {}
 /** The render has no file and never will have one. */
 export class NoContent extends EaselError {}
-/** The content has changed since the download started. */
+/** The file has changed since the download started. */
 export class ContentChanged extends EaselError {}
 /** Easel or the catalog is temporarily unavailable. */
 export class Unavailable extends EaselError {}

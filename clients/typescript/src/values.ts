@@ -7,7 +7,7 @@ import * as v1 from "./easel/v1/index.js";
 
 /** The names of an enum's values. A value from a newer server has a name such as unknown(9). */
 type Name<E> = Exclude<keyof E & string, "UNSPECIFIED"> | `unknown(${number})`;
-/** The state of a render. QUEUED, RUNNING and UNRECOGNIZED are not final. */
+/** The state of a render. A render that is QUEUED, RUNNING or UNRECOGNIZED is not finished. */
 export type State = Name<typeof v1.State>;
 /** The condition that ends a watch: the render is finished (TERMINAL), or its cost is also final (SETTLED). */
 export type WatchUntil = "TERMINAL" | "SETTLED";

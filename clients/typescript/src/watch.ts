@@ -98,7 +98,7 @@ async function* updates(stream: AsyncIterable<v1.WatchEventsResponse>, request: 
 class Etags {
   readonly named: boolean;
   readonly #known: Map<string, string>; // etags, keyed by generation ID; the generation that changed most recently is last
-  readonly #finished = new Set<string>(); // IDs of succeeded and refunded renders, which wanted() omits; empty if named is true
+  readonly #finished = new Set<string>(); // IDs of the succeeded and refunded renders that wanted() omits; always empty if named is true
 
   constructor({ generationIds, knownEtags }: v1.WatchGenerationsRequest) {
     this.named = generationIds.length > 0;
@@ -138,7 +138,7 @@ class Etags {
 interface Watched<U, T> {
   /** Opens a stream that continues after the values received so far. */
   start: (signal: AbortSignal) => AsyncIterable<{ event: WatchEvent<U> }>;
-  /** Returns the value in an update, or undefined if the value is not new. A new value resets the back-off. */
+  /** Returns the value that the watch yields for an update, or undefined if it yields none. A new value resets the back-off. */
   newer: (update: U) => T | undefined;
   /** Whether the watch is complete when the server ends a stream with OK. If false, the watch opens another stream. */
   hasGoal: boolean;
@@ -153,8 +153,8 @@ type WatchEvent<U> =
 
 /** Yields new values, and reopens the stream after each failure, until the watch is complete or an error is final. */
 async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: Watched<U, T>): AsyncGenerator<T, void, undefined> {
-  // The server rejects an interval outside the contract's range. The watch then uses the nearest limit of the range, so that it
-  // waits at least three seconds for the rejection.
+  // The server rejects an interval outside the contract's range. For such an interval, limitMs is three times the nearest
+  // allowed interval, so that the rejection can arrive.
   const limitMs = 3 * Math.min(Math.max(watched.heartbeatMs, shortestHeartbeatMs), longestHeartbeatMs);
   const outer = attempts.signal ? AbortSignal.any([attempts.signal, stopped]) : stopped;
   while (!stopped.aborted) {

@@ -90,7 +90,7 @@ class Hooks:
 class Attempts:
     """Counts the attempts of one call, and decides whether and when the call is retried.
 
-    A call with a key is an order. Every error from an order contains the outcome over all its attempts.
+    A call that is created with a key is an order. Every error from an order contains the outcome over all its attempts.
     """
 
     def __init__(self, hooks: Hooks, kind: Kind, method: str, limits: Limits, *, key: str = "", generation_id: str = "") -> None:
@@ -107,7 +107,7 @@ class Attempts:
         self.heartbeat: Heartbeat | None = None
         self.outcome: OrderOutcome | None = "not_placed_by_this_call" if key else None
         self._last: Error | None = None  # last error that was not caused by the call's timeout
-        self._spent = {True: 0, False: 0}  # numbers of failed attempts since the last success; True: the server requested a delay
+        self._spent = {True: 0, False: 0}  # numbers of failed attempts since the last success, keyed by whether the server requested a delay
         self._failing_since: float | None = time.monotonic()  # start of the current series of failures; None after a success
         self._warned = False
 

@@ -56,7 +56,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         return grpc.intercept_channel(self._channel, _Bearer(made.key)) if made.key else self._channel
 
     def close(self) -> None:
-        """Fails all calls in progress, and closes the connection. Orders that were already accepted are not canceled."""
+        """Fails the calls in progress and closes the connection. Orders that the server has accepted are not canceled."""
         self._hooks.closed.set()
         with self._hooks.lock:
             streams = tuple(self._streams)
@@ -95,7 +95,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         If you send the same order again with the same key, you get the same render and are not charged again. Use the ID of
         your own record as the key, or store the key before you order. If key is omitted, the client creates a key, and passes
         it to on_key before it sends the order. The order and its errors contain the key. If an error's order_outcome is
-        "unknown", the order may exist. In that case, order again with the same key.
+        "unknown", the order may exist. Keep the key and send the order again with the same key.
         """
         limits = limits_of(options, OrderOptions)
         key = options.get("key", Made.KEY)
@@ -121,7 +121,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         return render
 
     def wait(self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, **limits: Unpack[Limits]) -> Render:
-        """Returns a render when it is finished or, if until is SETTLED, when its cost is final.
+        """Waits until a render is finished or, if until is SETTLED, until its cost is final, and returns the render.
 
         It handles failures in the same way as watch.
         """
@@ -148,16 +148,17 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         return _pages(self._usage(start, end, by, label, limits))
 
     def delete(self, render: Which, *, force: bool = False, **limits: Unpack[Limits]) -> None:
-        """Permanently deletes a render and its result. If the render does not exist, nothing happens, so a retry is safe.
+        """Permanently deletes a render and its result. If the render does not exist, delete does nothing, so a retry is safe.
 
         If force is true, it also deletes an unfinished render. The catalog does not always refund the price of such a render.
         """
         return _call(self._delete(render, force, limits))
 
     def download(self, render: Which, to: Target, **limits: Unpack[Limits]) -> None:
-        """Downloads a render's file to a path or an open file, and verifies every byte.
+        """Downloads a render's file to a path or an open file, and resumes after a failure.
 
-        After a failure, it resumes at the next byte. A file appears at the path only when it is complete and on disk.
+        A file appears at the path only when it is complete, verified and on disk. An open file receives the bytes as they
+        arrive and is not closed.
         """
         attempts = self._attempts(STREAM, "DownloadGeneration", limits, generation_id=requests.id_of(render))
         with Download(attempts.generation_id, to) as rest:

@@ -104,7 +104,7 @@ def _remove_stale(target: Path) -> None:
     It keeps part files that were written during the last day, because they may belong to running downloads.
     """
     for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
-        with contextlib.suppress(OSError):  # if this fails, the next download tries again
+        with contextlib.suppress(OSError):  # if the part file can't be removed, the next download tries again
             if re.fullmatch(r"[\w-]+", part.name[len(target.name) + 2 : -len(".part")]) and time.time() - part.stat().st_mtime > STALE_AGE:
                 part.unlink()
 

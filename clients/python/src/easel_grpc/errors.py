@@ -37,7 +37,7 @@ class Error(Exception):
         super().__init__(message)
         self.code = code
         self.details = tuple(details)  # google.rpc messages
-        self.key = key  # idempotency key of an order; empty for other calls
+        self.key = key  # idempotency key of the order that failed, or of the order whose watch failed; empty for other calls
         self.generation_id = generation_id  # ID of the render; empty if unknown
         info = self._detail("ErrorInfo")
         ours = info is not None and info.domain == "easel"
@@ -143,11 +143,11 @@ class DailyCapReached(Error):
 
 
 class IdempotencyKeyReused(Error):
-    """The idempotency key was already used for a different order."""
+    """The idempotency key was used for another order."""
 
 
 class OutcomeUnknown(Error):
-    """The order may exist. Keep its key, and order again with the same key."""
+    """The order may or may not exist. Keep its idempotency key, and send the order again with the same key."""
 
 
 class NotReady(Error):
@@ -159,7 +159,7 @@ class NoContent(Error):
 
 
 class ContentChanged(Error):
-    """The content has changed since the download started."""
+    """The file has changed since the download started."""
 
 
 class Unavailable(Error):

@@ -36,7 +36,7 @@ class Named(enum.IntEnum):
 
 
 class State(Named):
-    """The state of a render. QUEUED, RUNNING and UNRECOGNIZED are not final."""
+    """The state of a render. A render that is QUEUED, RUNNING or UNRECOGNIZED is not finished."""
 
     QUEUED = 1
     RUNNING = 2

@@ -50,7 +50,7 @@ class Progress(Generic[T]):
         return self.newer(message.update) if message.HasField("update") else None
 
     def newer(self, update: Any) -> T | None:
-        """Returns the state in an update, or None if the state is not new. A new state resets the back-off."""
+        """Returns the state that the watch yields for an update, or None if it yields none. A new state resets the back-off."""
         raise NotImplementedError
 
     def pause(self, error: Exception | None = None) -> float:
@@ -113,11 +113,12 @@ class EventsProgress(Progress[Event]):
 
 
 class _Etags:
-    """The latest etags of the generations in a watch. It keeps only those of the MOST_ETAGS latest changes."""
+    """The latest etags of the MOST_ETAGS generations in a watch that changed most recently."""
 
     def __init__(self, request: v1.WatchGenerationsRequest) -> None:
         self.named = bool(request.generation_ids)
-        # Maps each ID to the etag, and to True if wanted omits the render. The generation that changed least recently is first.
+        # Maps each ID to the etag, and to whether wanted omits the generation. The generation that changed most recently is
+        # last.
         self.known = {one: (etag, False) for one, etag in list(request.known_etags.items())[-MOST_ETAGS:]}
 
     def wanted(self) -> dict[str, str]:

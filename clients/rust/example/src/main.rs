@@ -1,5 +1,5 @@
 //! Orders one render from Easel, watches it until it is finished, and saves its file.
-//! It may be killed at any time. The same command then continues with the same order.
+//! You can kill the program at any time. To continue with the same order, run the same command again.
 
 use std::{env, error::Error, fs, io::Write, process::ExitCode, time::Duration};
 
@@ -58,7 +58,7 @@ async fn run(model: &str, prompt: &str, file: &str) -> Result<(), Failure> {
     let answer = retried(|| async { client.clone().quote_generation(question.clone()).await }).await?;
     let price = answer.quote.unwrap_or_default().price_cents;
     println!("price: {price} cents");
-    let key_file = &format!("{file}.key"); // stored before the order is sent: a rerun does not order twice
+    let key_file = &format!("{file}.key"); // stored before the order is sent, so that a rerun does not order twice
     if fs::read(key_file).unwrap_or_default().is_empty() {
         fs::write(key_file, uuid::Uuid::new_v4().to_string())?;
     }
@@ -77,7 +77,7 @@ async fn run(model: &str, prompt: &str, file: &str) -> Result<(), Failure> {
         if FINAL.contains(&status.code()) {
             return Err(status.into()); // a retry can't help
         }
-        again(&status, told).await; // a stream ends without an error only at the goal
+        again(&status, told).await; // a stream ends without an error only when the render is finished
     }
     if render.state() == State::Succeeded {
         download(client.clone(), &render.generation_id, file).await?;

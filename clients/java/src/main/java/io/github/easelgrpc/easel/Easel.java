@@ -151,7 +151,7 @@ public final class Easel implements AutoCloseable {
     return new Render(call(calls, () -> calls.on(generations()).getGeneration(request)).getGeneration(), null);
   }
 
-  /** Waits until a render is finished, and returns the render. It handles failures in the same way as a watch. */
+  /** Waits until a render is finished, and returns the render. It handles failures in the same way as watch. */
   public Render wait(String generationId) {
     return last(watch(generationId));
   }
@@ -171,8 +171,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Permanently deletes a render and its result. If force is true, it also deletes an unfinished render. The catalog does not
-   * always refund the price of such a render.
+   * Permanently deletes a render and its result. If the render does not exist, delete does nothing, so a retry is safe. If
+   * force is true, it also deletes an unfinished render. The catalog does not always refund the price of such a render.
    */
   public void delete(String generationId, boolean force) {
     var calls = read("DeleteGeneration", generationId);
@@ -256,8 +256,9 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Downloads a render's file. Until the file is complete and verified, it has a temporary name in the same directory. If two
-   * concurrent downloads have the same target, the one that finishes last replaces the other's file.
+   * Downloads a render's file to a path, and resumes after a failure. A file appears at the path only when it is complete,
+   * verified and on disk. Until then, it has a temporary name in the same directory. If two concurrent downloads have the same
+   * path, the one that finishes last replaces the other's file.
    */
   public Content download(String generationId, Path file) throws IOException {
     if (Files.exists(file) && !Files.isRegularFile(file)) {
@@ -276,8 +277,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Downloads a render's file to an output stream. It writes the bytes as they arrive, and does not close the output stream. If
-   * the content has no etag, an interrupted download can't resume and fails.
+   * Downloads a render's file to an output stream, and resumes after a failure. The output stream receives the bytes as they
+   * arrive and is not closed. If the content has no etag, an interrupted download can't resume and fails.
    */
   public Content download(String generationId, OutputStream to) throws IOException {
     return download(new Download(generationId, to, null));

@@ -90,7 +90,7 @@ public class EaselException extends RuntimeException {
     try {
       return Optional.of(Instant.parse(failure.metadata("reset_time")));
     } catch (DateTimeParseException e) {
-      return Optional.empty(); // treated as missing
+      return Optional.empty(); // the time is missing or invalid
     }
   }
 

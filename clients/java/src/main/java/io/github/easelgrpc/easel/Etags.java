@@ -16,7 +16,7 @@ final class Etags {
 
   private final boolean named; // whether the request names its generations
   private final Map<String, String> known = new LinkedHashMap<>(); // etags, keyed by generation ID; the generation that changed most recently is last
-  private final Set<String> finished = new HashSet<>(); // IDs of succeeded and refunded renders, which wanted() omits; empty if named is true
+  private final Set<String> finished = new HashSet<>(); // IDs of the succeeded and refunded renders that wanted() omits; always empty if named is true
 
   Etags(WatchGenerationsRequest request) {
     named = request.getGenerationIdsCount() > 0;

@@ -172,7 +172,7 @@ final class Failure {
     try {
       return OptionalLong.of(Long.parseLong(text));
     } catch (NumberFormatException e) {
-      return OptionalLong.empty(); // treated as missing
+      return OptionalLong.empty(); // the amount is missing or invalid
     }
   }
 
@@ -182,7 +182,7 @@ final class Failure {
         try {
           return Optional.of(detail.unpack(type));
         } catch (InvalidProtocolBufferException e) {
-          return Optional.empty(); // treated as missing
+          return Optional.empty(); // the detail can't be parsed
         }
       }
     }

@@ -126,7 +126,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
       return;
     }
     if (System.nanoTime() - start > Attempts.LONGEST.toNanos()) {
-      attempts.progress(); // a stream that lasted this long counts as a success
+      attempts.progress(); // a stream that lasted longer than the maximum back-off counts as a success
     }
     var told = silent ? Status.UNAVAILABLE.withDescription("no message for " + silence.toSeconds() + " s").asRuntimeException() : error;
     var failure = attempts.exception(told);

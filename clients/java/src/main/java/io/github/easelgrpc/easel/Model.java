@@ -16,14 +16,14 @@ public record Model(
   /** The kind of result that a model produces. */
   public enum OutputKind {
     FILE, TEXT,
-    /** The catalog does not state the kind, or this version of the client does not know it. */
+    /** The catalog does not specify the kind, or this version of the client does not know it. */
     UNKNOWN
   }
 
   /** The JSON type of an input. */
   public enum InputType {
     STRING, INTEGER, NUMBER, BOOLEAN, OBJECT, ARRAY,
-    /** The catalog does not state the type, or this version of the client does not know it. */
+    /** The catalog does not specify the type, or this version of the client does not know it. */
     UNKNOWN
   }
 
