@@ -17,7 +17,7 @@ REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 # Version of the packages for other languages: from a tag such as v1.2.3 or v1.2.3-rc.1, otherwise 0.0.0.
 # Source files contain 0.0.0, and stamp,FILES,VERSION replaces it.
 PACKAGE_VERSION = $(or $(shell echo '$(VERSION)' | sed -nE 's/^v([0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?)$$/\1/p'),0.0.0)
-# Python spells it 1.2.3rc1.
+# The same version in the form of Python, such as 1.2.3rc1.
 PYTHON_VERSION = $(subst -alpha.,a,$(subst -beta.,b,$(subst -rc.,rc,$(PACKAGE_VERSION))))
 stamp = for file in $(1); do sed 's/\([">]\)0\.0\.0\(["<]\)/\1$(2)\2/' $$file > $$file.new && mv $$file.new $$file || exit; done
 # Commit that `make check` compares the contract and the prose with.
@@ -89,7 +89,8 @@ raced = mkdir -p .build; echo '$(subst ','"'"',$(1))'; \
 # wait. Without debug information, binaries link in a third of the time. make check runs vet.
 TESTING = -short -vet=off -timeout 15m -p 3 -parallel 8 -ldflags=-w
 # The race detector ignores SQLite, which is translated from C: checking its memory accesses takes minutes, and would find no
-# race in our code. Its driver is checked. Otherwise the driver's unchecked copies of generic code, such as sync.Map, could replace ours in the linked program.
+# race in our code. The driver of SQLite is checked, because its unchecked copies of generic code, such as sync.Map, could
+# otherwise replace ours in the linked program.
 UNRACED = -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='modernc.org/libc=-race=false'
 
 MODULE   = github.com/easel-grpc/easel
@@ -217,7 +218,8 @@ bench-counts: build .build/bench
 bench-%: build .build/bench
 	.build/bench $*
 
-# Cost of the polling schedule, compared with a fixed interval and with a known distribution.
+# Number of polls that the learned schedule needs, compared with a fixed interval and with a schedule that knows the
+# distribution of the durations.
 bench-schedule:
 	$(GO) test -count=1 -v -run ALearnedScheduleCosts ./internal/watch/schedule
 
