@@ -134,7 +134,7 @@ func TestDownloadRemovesStaleParts(t *testing.T) {
 func TestDownloadDoesNotFollowLinks(t *testing.T) { // fault D14
 	synctest.Test(t, func(t *testing.T) {
 		path, other := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "other")
-		if err := errors.Join(os.WriteFile(other, []byte("mine"), 0o600), os.Symlink(other, path+".part")); err != nil {
+		if err := errors.Join(os.WriteFile(other, []byte("mine"), 0o600), os.Symlink(other, path)); err != nil {
 			t.Fatal(err)
 		}
 		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, asItIs)}}

@@ -194,6 +194,7 @@ func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // fault U
 				for _, s := range watches {
 					b.wantEnd(s, nil)
 				}
+				b.t.Logf("%d requests during an outage of 5 minutes, and %d in the 5 minutes before it", during, normal)
 				if during*10 > normal {
 					t.Errorf("%d requests during an outage, and %d in the same time before it", during, normal)
 				}
