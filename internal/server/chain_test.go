@@ -36,7 +36,7 @@ func TestAPanicIsAnInternalErrorThatTellsTheCallerNothing(t *testing.T) {
 	s := serve(t, studio)
 	_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
 	if st := servertest.WantError(t, err, codes.Internal, "INTERNAL"); strings.Contains(st.String(), "secret") {
-		t.Errorf("the caller gets %v", st)
+		t.Errorf("the error contains the panic value: %v", st)
 	}
 	stream, err := s.Generations().WatchGeneration(servertest.WithKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
 	if err != nil {
@@ -46,7 +46,7 @@ func TestAPanicIsAnInternalErrorThatTellsTheCallerNothing(t *testing.T) {
 	servertest.WantError(t, err, codes.Internal, "INTERNAL")
 	panics := s.Lines(t, "call panicked")
 	if len(panics) != 2 || !strings.Contains(panics[0]["stack"].(string), "chain_test.go") {
-		t.Errorf("logged %v", panics)
+		t.Errorf("logged %v, want two panics with a stack", panics)
 	}
 	for _, call := range s.Lines(t, "call") {
 		if call["code"] != "Internal" || call["error"] != nil {
@@ -64,14 +64,14 @@ func TestCallCancelledBeforeItBeganDoesNothing(t *testing.T) {
 	measured := statsHandler{s.chain, originOfPeer}
 	ctx = measured.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: easelv1.GenerationService_WatchGeneration_FullMethodName})
 	cancel()
-	err := callOf(ctx).run(ctx, func(context.Context) error { panic("it has nothing to work with") })
+	err := callOf(ctx).run(ctx, func(context.Context) error { panic("the handler must not run") })
 	measured.HandleRPC(ctx, &stats.End{Error: err})
 	if status.Code(err) != codes.Canceled {
-		t.Errorf("the call ends with %v", err)
+		t.Errorf("the call returned %v, want Canceled", err)
 	}
 	for _, line := range s.Lines(t, "call") {
 		if line["method"] == easelv1.GenerationService_WatchGeneration_FullMethodName && line["level"] != "DEBUG" {
-			t.Errorf("logged %v", line)
+			t.Errorf("logged %v, want level DEBUG", line)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestEachCallIsOneLineWithShortNames(t *testing.T) {
 	for _, id := range []string{"missing", "broken", strings.Repeat("g", 200)} {
 		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: id})
 		if err != nil && strings.Contains(err.Error(), "what only the log") {
-			t.Errorf("the caller gets %v", err)
+			t.Errorf("the error contains the cause: %v", err)
 		}
 	}
 	if err := s.Stop(); err != nil {
@@ -102,7 +102,7 @@ func TestEachCallIsOneLineWithShortNames(t *testing.T) {
 		calls[call["generation"]] = call
 	}
 	if n := len(s.Lines(t, "call")); n != 3 {
-		t.Errorf("%d lines", n)
+		t.Errorf("logged %d calls, want 3", n)
 	}
 	for id, want := range map[string]map[string]any{
 		"missing": {
@@ -156,16 +156,16 @@ func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
 	}
 	for _, line := range s.Lines(t, "call") {
 		if line["level"] != "INFO" || line["code"] != "InvalidArgument" || line["reason"] != "INVALID_REQUEST" {
-			t.Errorf("logged %v", line)
+			t.Errorf("logged %v, want INVALID_REQUEST at level INFO", line)
 		}
 	}
 	for _, span := range spans.GetSpans() { // spans must have the attribute by which the alerts select metrics
 		if !slices.Contains(span.Attributes, attribute.String("rpc.response.status_code", "INVALID_ARGUMENT")) {
-			t.Errorf("%s has %v", span.Name, span.Attributes)
+			t.Errorf("span %s has the attributes %v", span.Name, span.Attributes)
 		}
 	}
 	if n := len(spans.GetSpans()); n != 2 || len(s.Lines(t, "call")) != 2 {
-		t.Errorf("%d spans", n)
+		t.Errorf("got %d spans, want 2 spans and 2 log lines", n)
 	}
 }
 
@@ -178,10 +178,10 @@ func TestMetadataOfRESTIsBelievedInMemoryOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if name := s.Certificates()[0].Name(); name != "" {
-		t.Errorf("a caller named itself %q", name)
+		t.Errorf("forged metadata set the caller's name to %q", name)
 	}
 	if lines := s.Lines(t, "call"); len(lines) > 0 && lines[0]["peer"] == "192.0.2.1:1" {
-		t.Errorf("logged %v", lines)
+		t.Errorf("logged a forged peer: %v", lines)
 	}
 }
 
@@ -207,6 +207,6 @@ func TestLargeRequestsLeaveAProcessorToOthers(t *testing.T) {
 		<-largeDecodes
 	}
 	if err := <-done; err != nil || len(largeDecodes) > 0 {
-		t.Errorf("afterwards: %v, and %d slots are in use", err, len(largeDecodes))
+		t.Errorf("after the slots were free: got %v, and %d slots in use", err, len(largeDecodes))
 	}
 }

@@ -30,11 +30,11 @@ func TestTheCopyGoesOfWhatTheCatalogHasNoMore(t *testing.T) {
 			by                        string
 			force, missing, isDeleted bool
 		}{
-			"by its team":          {by: "banner"},
-			"by force":             {by: "poster", force: true},
-			"where it is missing":  {by: "poster", missing: true},
-			"by an operator":       {by: "ops"},
-			"when it is long gone": {by: "poster", isDeleted: true},
+			"by another caller of the team": {by: "banner"},
+			"with force":                    {by: "poster", force: true},
+			"with allow_missing":            {by: "poster", missing: true},
+			"by an operator":                {by: "ops"},
+			"already deleted in the ledger": {by: "poster", isDeleted: true},
 		} {
 			id := create(t, as("poster"), order(t, text, strings.ReplaceAll(name, " ", "-"), "a lake")).GetGenerationId()
 			wait(t, as("poster"), id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
@@ -59,7 +59,7 @@ func TestTheCopyGoesOfWhatTheCatalogHasNoMore(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if got := state(id); got != ledger.ContentDoomed {
-				t.Errorf("%s: the copy is %v", name, got)
+				t.Errorf("%s: after the deletion, the copy is %v", name, got)
 			}
 			lines, err := s.ledger.AuditLines(t.Context(), ledger.Position{}, 10)
 			if err != nil || row.by == "ops" && (len(lines) == 0 || lines[len(lines)-1].Subject != id) {

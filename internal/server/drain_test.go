@@ -47,15 +47,15 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 			t.Errorf("Serve returned %v", err)
 		}
 		if took := time.Since(began); took != 3*time.Second {
-			t.Errorf("the stop took %v", took)
+			t.Errorf("the server stopped after %v, want 3 s", took)
 		}
 		if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
-			t.Errorf("the stream ends with %v", err)
+			t.Errorf("the stream ended with %v, want Unavailable", err)
 		}
 		// The server closes the connection in two steps, so the client may lose the error at the end of the stream. If
 		// the client receives the complete body, the body must contain the error.
 		if body, err := io.ReadAll(answer.Body); err == nil && !strings.Contains(string(body), `{"error":`) {
-			t.Errorf("the event stream ends without an error: %s", body)
+			t.Errorf("the event stream ended without an error: %s", body)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestHealthTellsServingAndDraining(t *testing.T) {
 		for _, service := range []string{"", "easel.v1.AccountService", "easel.v1.ModelService", "easel.v1.GenerationService"} {
 			answer, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
 			if err != nil || answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
-				t.Errorf("%q is %v, %v", service, answer.GetStatus(), err)
+				t.Errorf("the health of %q is %v, %v", service, answer.GetStatus(), err)
 			}
 		}
 		wantAdmin(t, s, "/readyz", http.StatusOK)
@@ -134,7 +134,7 @@ func TestHealthTellsServingAndDraining(t *testing.T) {
 			last = answer.GetStatus()
 		}
 		if last != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
-			t.Errorf("the health watch ended with %v", last)
+			t.Errorf("the last status of the health watch is %v", last)
 		}
 	})
 }

@@ -180,7 +180,7 @@ func (c grpcCaller) download(ctx context.Context, req *easelv1.DownloadGeneratio
 		}
 		chunk := m.GetChunk()
 		if chunk.GetOffset() != next {
-			return fmt.Errorf("a chunk at %d, want %d", chunk.GetOffset(), next)
+			return fmt.Errorf("got a chunk at offset %d, want %d", chunk.GetOffset(), next)
 		}
 		if crc32.Checksum(chunk.GetData(), crc32.MakeTable(crc32.Castagnoli)) != chunk.GetCrc32C() {
 			return errors.New("a chunk has the wrong checksum")
@@ -188,7 +188,7 @@ func (c grpcCaller) download(ctx context.Context, req *easelv1.DownloadGeneratio
 		next += int64(len(chunk.GetData()))
 		_, _ = io.MultiWriter(into, sum).Write(chunk.GetData())
 		if whole := chunk.GetSummary().GetSha256(); whole != "" && whole != fmt.Sprintf("%x", sum.Sum(nil)) {
-			return fmt.Errorf("the summary has the checksum %s", whole)
+			return fmt.Errorf("the summary has the wrong checksum %s", whole)
 		}
 	}
 }

@@ -70,9 +70,9 @@ func TestAGetOfWhatIsWatchedCostsNoReadUnlessItMustBeYoung(t *testing.T) {
 		}{
 			{"of any age", nil, 100, 0},
 			{"at most an hour old", durationpb.New(time.Hour), 100, 0},
-			{"of now", durationpb.New(0), 3, 3},
-			{"at most a minute old, and read a moment ago", durationpb.New(time.Minute), 100, 0},
-			{"younger than it can be", durationpb.New(time.Nanosecond), 3, 3},
+			{"at most 0 s old", durationpb.New(0), 3, 3},
+			{"at most a minute old, just after a read", durationpb.New(time.Minute), 100, 0},
+			{"at most a nanosecond old", durationpb.New(time.Nanosecond), 3, 3},
 		} {
 			before := s.reads()
 			for range row.calls {
@@ -82,7 +82,7 @@ func TestAGetOfWhatIsWatchedCostsNoReadUnlessItMustBeYoung(t *testing.T) {
 				}
 			}
 			if n := s.reads() - before; n != row.reads {
-				t.Errorf("%d calls %s caused %d reads, want %d", row.calls, row.name, n, row.reads)
+				t.Errorf("%d calls for a state %s caused %d reads, want %d", row.calls, row.name, n, row.reads)
 			}
 		}
 	}, seldom)

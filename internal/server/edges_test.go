@@ -68,7 +68,7 @@ func probeMessage(t *testing.T, s *site, limit int) {
 	servertest.WantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
 	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
 		if err := send(limit-around+1, options...); status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("one byte more returned %v", err)
+			t.Errorf("a message one byte above the limit returned %v", err)
 		}
 	}
 	for n, want := range map[int]string{limit: "INVALID_REQUEST", limit + 1: "REQUEST_TOO_LARGE"} {
@@ -188,12 +188,12 @@ func TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn(t *testing.T) {
 		time.Sleep(age * 85 / 100) // less than the maximum age, which the gRPC library reduces or increases by up to 10 percent
 		call()
 		if accepted != 1 {
-			t.Errorf("a young connection was replaced: %d", accepted)
+			t.Errorf("before the maximum age, got %d connections, want 1", accepted)
 		}
 		time.Sleep(age * 30 / 100)
 		call()
 		if accepted != 2 || stream.Context().Err() != nil {
-			t.Errorf("after its age there were %d connections, and the stream: %v", accepted, stream.Context().Err())
+			t.Errorf("after the maximum age, got %d connections, and the stream error is %v", accepted, stream.Context().Err())
 		}
 	})
 }
@@ -234,10 +234,10 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // fault L9
 		name, header string
 		code         int
 	}{
-		{"of an order", "Authorization: Bearer key\r\n", http.StatusRequestTimeout},
-		{"of nobody who may call", "", http.StatusUnauthorized},
-		{"that is refused anyway", "Authorization: Bearer key\r\nContent-Type: text/plain\r\n", http.StatusUnsupportedMediaType},
-		{"of another origin", "Origin: http://evil.test\r\n", http.StatusForbidden},
+		{"valid request", "Authorization: Bearer key\r\n", http.StatusRequestTimeout},
+		{"request without credentials", "", http.StatusUnauthorized},
+		{"unsupported content type", "Authorization: Bearer key\r\nContent-Type: text/plain\r\n", http.StatusUnsupportedMediaType},
+		{"foreign origin", "Origin: http://evil.test\r\n", http.StatusForbidden},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestHeadersThatDoNotComeAreGivenUp(t *testing.T) { // fault L9
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != headerTimeout {
-			t.Errorf("the connection is held for %v", took)
+			t.Errorf("the connection was held for %v", took)
 		}
 	})
 }
@@ -315,19 +315,19 @@ func TestListenersHaveALimitOfConnections(t *testing.T) {
 				for n := range row.max {
 					conn := dial()
 					if conn == nil {
-						t.Fatalf("connection %d is not accepted", n+1)
+						t.Fatalf("connection %d was not accepted", n+1)
 					}
 					if n == 0 {
 						first = conn
 					}
 				}
 				if dial() != nil {
-					t.Error("one connection too many is accepted")
+					t.Error("a connection above the limit was accepted")
 				}
 				first.Close()
 				synctest.Wait()
 				if dial() == nil {
-					t.Error("after one has ended, the next is not accepted")
+					t.Error("after a connection was closed, a new one was not accepted")
 				}
 			})
 		})

@@ -27,7 +27,7 @@ func servedLabels(t *testing.T, c caller, id string) map[string]map[string]strin
 		all["a watch"] = m.GetUpdate().GetGeneration().GetLabels()
 		leave()
 	})
-	for name, named := range map[string][]string{"a watch of some": {id}, "a watch of everything": nil} {
+	for name, named := range map[string][]string{"a watch of one generation": {id}, "a watch of all generations": nil} {
 		all[name] = catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named}).updates[id].GetLabels()
 	}
 	return all
@@ -43,7 +43,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 		for _, who := range []string{"poster", "ops"} {
 			for name, labels := range servedLabels(t, as(who), id) {
 				if labels["patient"] != "jane-doe" {
-					t.Errorf("before the erasure %s serves %s with the labels %v", name, who, labels)
+					t.Errorf("before the erasure, %s for %s returned the labels %v", name, who, labels)
 				}
 			}
 		}
@@ -66,7 +66,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 		for _, who := range []string{"poster", "ops"} {
 			for name, labels := range servedLabels(t, as(who), id) {
 				if len(labels) > 0 {
-					t.Errorf("after the erasure %s serves %s with the labels %v", name, who, labels)
+					t.Errorf("after the erasure, %s for %s returned the labels %v", name, who, labels)
 				}
 			}
 		}

@@ -37,15 +37,15 @@ type row struct {
 
 var errorTable = []row{
 	{name: "400 that names an input", call: "create", outcome: notPlaced, upstream: "INVALID", fault: answer(400, `{"code":"INVALID","message":"no","details":{"field":"prompt"}}`), code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", http: 400, fields: []string{"inputs.prompt"}},
-	{name: "400 without a text", call: "create", outcome: notPlaced, upstream: "INVALID", fault: answer(400, `{"code":"INVALID","details":{"fields":["prompt","size"]}}`), code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", http: 400, fields: []string{"inputs.prompt", "inputs.size"}},
+	{name: "400 without a message", call: "create", outcome: notPlaced, upstream: "INVALID", fault: answer(400, `{"code":"INVALID","details":{"fields":["prompt","size"]}}`), code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", http: 400, fields: []string{"inputs.prompt", "inputs.size"}},
 	{name: "422 that names the model", call: "create", outcome: notPlaced, upstream: "INVALID", fault: answer(422, `{"code":"INVALID","message":"no","details":{"field":"modelId"}}`), code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", http: 400, fields: []string{"model_id"}},
 	{name: "401", call: "account", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
 	{name: "401 on create", call: "create", outcome: notPlaced, upstream: "UNAUTHORIZED", fault: answer(401, `{"code":"UNAUTHORIZED"}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
 	{name: "401 in a wait", call: "wait", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
 	{name: "401 in a watch", call: "watch", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
-	{name: "401 in a watch of many", call: "watch many", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
+	{name: "401 in a watch of many renders", call: "watch many", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
 	{name: "402", call: "create", fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", http: 402, detail: &errdetails.PreconditionFailure{}},
-	{name: "402 in the catalog's form", call: "create", outcome: notPlaced, fault: answer(402, `{"code":"no money","message":"no"}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", http: 402},
+	{name: "402 with a catalog error body", call: "create", outcome: notPlaced, fault: answer(402, `{"code":"no money","message":"no"}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", http: 402},
 	{name: "403", call: "read", fault: answer(403, `{}`), code: codes.PermissionDenied, reason: "UPSTREAM_FORBIDDEN", http: 403},
 	{name: "404 on a generation", call: "read", fault: answer(404, `{}`), code: codes.NotFound, reason: "GENERATION_NOT_FOUND", http: 404, detail: &errdetails.ResourceInfo{}},
 	{name: "410 on a generation", call: "read", fault: answer(410, `{}`), code: codes.NotFound, reason: "GENERATION_NOT_FOUND", http: 404, detail: &errdetails.ResourceInfo{}},
@@ -53,29 +53,29 @@ var errorTable = []row{
 	{name: "404 on create", call: "create", outcome: notPlaced, upstream: "MODEL_NOT_FOUND", fault: answer(404, `{"code":"model_not_found"}`), code: codes.NotFound, reason: "MODEL_NOT_FOUND", http: 404},
 	{name: "404 on a collection", call: "list", fault: answer(404, `{}`), code: codes.Internal, reason: "UPSTREAM_CONTRACT_MISMATCH", http: 500},
 	{name: "409 daily cap", call: "create", outcome: notPlaced, upstream: "API_KEY_DAILY_CAP", fault: answer(409, `{"code":"API_KEY_DAILY_CAP"}`), code: codes.ResourceExhausted, reason: "API_KEY_DAILY_CAP", http: 429, detail: &errdetails.QuotaFailure{}},
-	{name: "409 other, on create", call: "create", upstream: "BUSY", fault: answer(409, `{"code":"BUSY"}`), code: codes.Aborted, reason: "SUBMISSION_IN_PROGRESS", http: 409, retry: true},
+	{name: "409 on create, not the daily cap", call: "create", upstream: "BUSY", fault: answer(409, `{"code":"BUSY"}`), code: codes.Aborted, reason: "SUBMISSION_IN_PROGRESS", http: 409, retry: true},
 	{name: "409 on content of a live generation", call: "content", fault: answer(409, `{}`), code: codes.FailedPrecondition, reason: "CONTENT_NOT_READY", http: 400, retry: true},
 	{name: "425 on content of a live generation", call: "content", fault: answer(425, `{}`), code: codes.FailedPrecondition, reason: "CONTENT_NOT_READY", http: 400, retry: true},
 	{name: "404 on content of a live generation", call: "content", fault: answer(404, `{}`), code: codes.FailedPrecondition, reason: "CONTENT_NOT_READY", http: 400, retry: true},
 	{name: "413", call: "create", fault: answer(413, `{}`), code: codes.InvalidArgument, reason: "INPUTS_TOO_LARGE", http: 400, fields: []string{"inputs"}},
 	{name: "429 with Retry-After", call: "account", fault: throttled, code: codes.ResourceExhausted, reason: "UPSTREAM_RATE_LIMITED", http: 429, retry: true},
-	{name: "500 with a page", call: "account", fault: answer(500, `<html>secret stack</html>`), code: codes.Unavailable, reason: "UPSTREAM_UNAVAILABLE", http: 503, retry: true},
+	{name: "500 with an HTML page", call: "account", fault: answer(500, `<html>secret stack</html>`), code: codes.Unavailable, reason: "UPSTREAM_UNAVAILABLE", http: 503, retry: true},
 	{name: "503", call: "read", fault: answer(503, ``), code: codes.Unavailable, reason: "UPSTREAM_UNAVAILABLE", http: 503, retry: true},
-	{name: "a connection that is reset", call: "account", fault: sandbox.Fault{Reset: true}, code: codes.Unavailable, reason: "UPSTREAM_UNAVAILABLE", http: 503, retry: true},
+	{name: "connection reset", call: "account", fault: sandbox.Fault{Reset: true}, code: codes.Unavailable, reason: "UPSTREAM_UNAVAILABLE", http: 503, retry: true},
 	{name: "500 on create", call: "create", fault: answer(500, ``), code: codes.Unavailable, reason: "SUBMISSION_OUTCOME_UNKNOWN", http: 503, retry: true},
-	{name: "a create that is reset", call: "create", fault: sandbox.Fault{Reset: true}, code: codes.Unavailable, reason: "SUBMISSION_OUTCOME_UNKNOWN", http: 503, retry: true},
-	{name: "a create that can't be read", call: "create", fault: answer(200, `[[`), code: codes.Unavailable, reason: "SUBMISSION_OUTCOME_UNKNOWN", http: 503, retry: true},
+	{name: "connection reset on create", call: "create", fault: sandbox.Fault{Reset: true}, code: codes.Unavailable, reason: "SUBMISSION_OUTCOME_UNKNOWN", http: 503, retry: true},
+	{name: "malformed 200 on create", call: "create", fault: answer(200, `[[`), code: codes.Unavailable, reason: "SUBMISSION_OUTCOME_UNKNOWN", http: 503, retry: true},
 	{name: "301", call: "account", fault: sandbox.Fault{Redirect: "http://127.0.0.1:1/", Status: 301}, code: codes.Internal, reason: "UPSTREAM_REDIRECT_REFUSED", http: 500},
 	{name: "303 on create", call: "create", fault: sandbox.Fault{Redirect: "http://127.0.0.1:1/", Status: 303}, code: codes.Unavailable, reason: "SUBMISSION_OUTCOME_UNKNOWN", http: 503, retry: true},
 	{name: "307 on create", call: "create", fault: sandbox.Fault{Redirect: "http://127.0.0.1:1/", Status: 307}, code: codes.Internal, reason: "UPSTREAM_REDIRECT_REFUSED", http: 500},
 	{name: "418", call: "account", fault: answer(418, `{}`), code: codes.Internal, reason: "UPSTREAM_CONTRACT_MISMATCH", http: 500},
-	{name: "200 that can't be read", call: "read", fault: answer(200, `{"id":`), code: codes.Internal, reason: "UPSTREAM_MALFORMED_RESPONSE", http: 500},
-	{name: "403 on the models", call: "models", fault: answer(403, `{}`), code: codes.PermissionDenied, reason: "UPSTREAM_FORBIDDEN", http: 403},
+	{name: "malformed 200", call: "read", fault: answer(200, `{"id":`), code: codes.Internal, reason: "UPSTREAM_MALFORMED_RESPONSE", http: 500},
+	{name: "403 on the list of models", call: "models", fault: answer(403, `{}`), code: codes.PermissionDenied, reason: "UPSTREAM_FORBIDDEN", http: 403},
 	{name: "402 on a quote", call: "quote", fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", http: 402, detail: &errdetails.PreconditionFailure{}},
 	{name: "404 on a delete", call: "delete", fault: answer(404, `{}`), code: codes.NotFound, reason: "GENERATION_NOT_FOUND", http: 404, detail: &errdetails.ResourceInfo{}},
-	{name: "a page of another report", call: "usage", fault: answer(500, ``), code: codes.InvalidArgument, reason: "INVALID_REQUEST", http: 400, fields: []string{"page_token"}},
+	{name: "page token of another report", call: "usage", fault: answer(500, ``), code: codes.InvalidArgument, reason: "INVALID_REQUEST", http: 400, fields: []string{"page_token"}},
 	{name: "events of a forwarded API key", call: "events", fault: answer(500, ``), code: codes.InvalidArgument, reason: "INVALID_REQUEST", http: 400, fields: []string{"authorization"}},
-	{name: "a key that stands for another order", call: "create", upstream: "IDEMPOTENCY_KEY_REUSED", fault: answer(422, `{"code":"IDEMPOTENCY_KEY_REUSED"}`), code: codes.AlreadyExists, reason: "IDEMPOTENCY_KEY_REUSED", http: 409},
+	{name: "idempotency key of another order", call: "create", upstream: "IDEMPOTENCY_KEY_REUSED", fault: answer(422, `{"code":"IDEMPOTENCY_KEY_REUSED"}`), code: codes.AlreadyExists, reason: "IDEMPOTENCY_KEY_REUSED", http: 409},
 }
 
 func answer(status int, body string) sandbox.Fault { return sandbox.Fault{Status: status, Body: body} }
@@ -165,14 +165,14 @@ func (r row) untold(t *testing.T, err error) bool {
 func (r row) check(t *testing.T, st *status.Status, err error) {
 	t.Helper()
 	if got := retryDelay(st) > 0; got != r.retry {
-		t.Errorf("RetryInfo %v, want %v", got, r.retry)
+		t.Errorf("has RetryInfo: %v, want %v", got, r.retry)
 	}
 	if r.fault.Header["Retry-After"] == "7" && retryDelay(st) != 7*time.Second {
 		t.Errorf("retry after %v, want 7 s", retryDelay(st))
 	}
 	var rest *restFailure
 	if errors.As(err, &rest) && (rest.header.Get("Retry-After") != "") != r.retry {
-		t.Errorf("Retry-After %q", rest.header.Get("Retry-After"))
+		t.Errorf("unexpected Retry-After header %q", rest.header.Get("Retry-After"))
 	}
 	if r.fields != nil {
 		wantFields(t, st, r.fields...)
@@ -194,7 +194,7 @@ func (r row) check(t *testing.T, st *status.Status, err error) {
 		t.Error("no upstream_status in the metadata")
 	}
 	if strings.Contains(st.Message(), "<html>") || strings.Contains(st.Message(), "secret") {
-		t.Errorf("the message repeats the catalog's page: %s", st.Message()) // fault U4
+		t.Errorf("the message contains the catalog's page: %s", st.Message()) // fault U4
 	}
 	if n := proto.Size(st.Proto()); n > 4<<10 {
 		t.Errorf("the status has %d bytes", n) // fault I6

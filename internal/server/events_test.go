@@ -94,7 +94,7 @@ func TestEventsContinueAfterTheirToken(t *testing.T) {
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		poster := as("poster")
 		if ids, _ := eventsOf(t, poster, sinceTheBeginning()); len(ids) != 0 {
-			t.Errorf("before the first event, the stream has %q", ids)
+			t.Errorf("before the first event, got events of %q", ids)
 		}
 		a := failedOrder(s, poster, "a")
 		all, token, err := caughtUp(t, poster, sinceTheBeginning())
@@ -128,7 +128,7 @@ func TestEventsContinueAfterTheirToken(t *testing.T) {
 			return m.GetEvent() == nil || m.GetEvent().GetGeneration().GetGenerationId() != <-newest
 		})
 		if err != nil {
-			t.Errorf("an open stream: %v", err)
+			t.Errorf("an open stream ended with %v", err)
 		}
 	}, withEvents)
 }
@@ -149,23 +149,23 @@ func TestEventsBelongToOneOwner(t *testing.T) {
 		one := sinceTheBeginning()
 		one.Filter = ofShop
 		if ids, _ := eventsOf(t, as("ops"), one); !slices.Equal(ids, []string{b}) {
-			t.Errorf("an operator gets %q of one owner", ids)
+			t.Errorf("an operator's filter by owner returned %q", ids)
 		}
 		for name, row := range map[string]struct {
 			by, field string
 			req       *easelv1.WatchEventsRequest
 		}{
-			"another owner's":           {"shop", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["poster"]}},
-			"an operator's":             {"shop", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["ops"]}},
-			"one of all owners' events": {"ops", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["ops"], Filter: ofShop}},
-			"a made up one":             {"ops", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: "bWFkZSB1cA"}},
-			"a cut one":                 {"ops", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["ops"][1:]}},
-			"an unknown type":           {"poster", "filter.types[1]", &easelv1.WatchEventsRequest{Filter: &easelv1.EventFilter{Types: []string{ledger.EventFailed, "easel.generation.foo"}}}},
-			"a filter by owner":         {"poster", "filter.owner", &easelv1.WatchEventsRequest{Filter: ofShop}},
+			"another owner's token":             {"shop", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["poster"]}},
+			"an operator's token":               {"shop", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["ops"]}},
+			"an unfiltered token with a filter": {"ops", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["ops"], Filter: ofShop}},
+			"a made-up token":                   {"ops", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: "bWFkZSB1cA"}},
+			"a truncated token":                 {"ops", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["ops"][1:]}},
+			"an unknown type":                   {"poster", "filter.types[1]", &easelv1.WatchEventsRequest{Filter: &easelv1.EventFilter{Types: []string{ledger.EventFailed, "easel.generation.foo"}}}},
+			"a filter by owner":                 {"poster", "filter.owner", &easelv1.WatchEventsRequest{Filter: ofShop}},
 		} {
 			_, _, err := caughtUp(t, as(row.by), row.req)
 			if err == nil {
-				t.Errorf("%s is accepted", name)
+				t.Errorf("%s was accepted", name)
 				continue
 			}
 			wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400), row.field)
@@ -199,7 +199,7 @@ func TestATokenOfDeletedEventsOrOfAnotherLedgerHasExpired(t *testing.T) {
 			_, late := eventsOf(t, c, sinceTheBeginning())
 			for form, token := range tokens {
 				if _, _, err := caughtUp(t, c, &easelv1.WatchEventsRequest{ResumeToken: token}); err == nil {
-					t.Errorf("the token of %s is accepted", form)
+					t.Errorf("the token of the %s ledger was accepted", form)
 				} else {
 					wantStatus(t, err, codes.OutOfRange, "RESUME_TOKEN_EXPIRED", 400)
 				}
@@ -252,7 +252,7 @@ func TestHeartbeatsOfEventsCarryTheToken(t *testing.T) {
 		}
 		for n := range len(beats) - 1 {
 			if gap := beats[n+1].Sub(beats[n]); gap != 2*time.Second {
-				t.Errorf("%v between two heartbeats", gap)
+				t.Errorf("got %v between two heartbeats, want 2 s", gap)
 			}
 		}
 		id := failedOrder(s, c, "a")
@@ -330,7 +330,7 @@ func TestAConsumerThatIsKilledSeesEachEventInOrder(t *testing.T) {
 		}
 	}
 	if len(ids) != 3*orders || repeated == 0 {
-		t.Errorf("the consumer received %d events, and %d of them again", len(ids), repeated)
+		t.Errorf("the consumer received %d different events and %d repetitions", len(ids), repeated)
 	}
 	for id, types := range seen {
 		if strings.Join(types, " ") != "failed refunded deleted" {

@@ -17,7 +17,7 @@ import (
 
 // notResent contains the unary calls that a client library must not retry automatically, each with the reason.
 var notResent = map[string]string{
-	"GenerationService/DeleteGeneration": "the second delete of a generation answers NOT_FOUND",
+	"GenerationService/DeleteGeneration": "the second delete of a generation returns NOT_FOUND",
 }
 
 func TestEachRPCHasItsRetriesItsKindAndARowOfErrors(t *testing.T) {

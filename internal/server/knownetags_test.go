@@ -57,7 +57,7 @@ func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (rece
 		return received.count < 0
 	})
 	if err != nil || received.count < 0 {
-		t.Fatalf("caught up with %d, and ended with %v", received.count, err)
+		t.Fatalf("caught up with %d generations, and ended with %v", received.count, err)
 	}
 	return received
 }
@@ -103,7 +103,7 @@ func TestAReconnectOfManyTellsWhatHasChangedAlone(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		ids := finishedTexts(t, c, 4)
-		for what, named := range map[string][]string{"everything": nil, "named": ids} {
+		for what, named := range map[string][]string{"all generations": nil, "listed generations": ids} {
 			all := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named})
 			again := &easelv1.WatchGenerationsRequest{GenerationIds: named, KnownEtags: all.etags()}
 			catchUp(t, c, again).want(t, what+", unchanged", 4, nil)
@@ -111,22 +111,22 @@ func TestAReconnectOfManyTellsWhatHasChangedAlone(t *testing.T) {
 				again.KnownEtags["not-named"] = "it is ignored"
 				began := time.Now()
 				if err := c.watchMany(t.Context(), again, toTheEnd); err != nil || time.Since(began) > time.Second {
-					t.Errorf("a watch of finished renders that are known ends with %v after %v", err, time.Since(began))
+					t.Errorf("a watch of finished renders with known etags ended with %v after %v", err, time.Since(began))
 				}
 			}
 			time.Sleep(10 * time.Minute) // long enough for the server to drop the delivered states
 			catchUp(t, c, again).want(t, what+", later", 4, nil)
 			again.KnownEtags[ids[1]] = "another"
 			delete(again.KnownEtags, ids[2])
-			catchUp(t, c, again).want(t, what+", in part", 4, map[string]easelv1.State{ids[1]: succeeded, ids[2]: succeeded})
+			catchUp(t, c, again).want(t, what+", partly known", 4, map[string]easelv1.State{ids[1]: succeeded, ids[2]: succeeded})
 		}
 		all := catchUp(t, c, &easelv1.WatchGenerationsRequest{}).etags()
 		young := create(t, c, order(t, picture, "young", "a lake")).GetGenerationId()
 		erase(t, c, ids[0])
 		time.Sleep(time.Minute)
 		changed := map[string]easelv1.State{ids[0]: deleted, young: succeeded}
-		catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: all}).want(t, "everything", 4, changed)
-		catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: append(ids, young), KnownEtags: all}).want(t, "named", 5, changed)
+		catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: all}).want(t, "all generations", 4, changed)
+		catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: append(ids, young), KnownEtags: all}).want(t, "listed generations", 5, changed)
 	})
 }
 
@@ -143,7 +143,7 @@ func TestMadeUpIDsThatAreKnownCostTheCatalogNothing(t *testing.T) {
 			t.Error(err)
 		}
 		if n := s.reads() - before; n != 0 {
-			t.Errorf("%d reads under an API key that the catalog rejects", n)
+			t.Errorf("got %d reads with a rejected API key, want none", n)
 		}
 		known["one more"] = "e"
 		wantStatus(t, c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{KnownEtags: known}, toTheEnd), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
@@ -160,14 +160,14 @@ func TestAWatchOfManyTellsWhatItsFilterChooses(t *testing.T) {
 		}
 		of := &easelv1.GenerationFilter{ModelId: text}
 		received := catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: of})
-		received.want(t, "everything", 1, map[string]easelv1.State{a: succeeded})
+		received.want(t, "all generations", 1, map[string]easelv1.State{a: succeeded})
 		known := received.etags()
 		known[b] = "it is of another model"
-		catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: of, KnownEtags: known}).want(t, "known", 1, nil)
+		catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: of, KnownEtags: known}).want(t, "known etags", 1, nil)
 		named := &easelv1.WatchGenerationsRequest{GenerationIds: []string{a, b, unknownID}, Filter: of}
-		catchUp(t, c, named).want(t, "named", 2, map[string]easelv1.State{a: succeeded, unknownID: deleted})
+		catchUp(t, c, named).want(t, "listed generations", 2, map[string]easelv1.State{a: succeeded, unknownID: deleted})
 		if err := c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: []string{b}, Filter: of}, toTheEnd); err != nil {
-			t.Errorf("a watch of a generation that the filter excludes ends with %v", err)
+			t.Errorf("a watch of a generation that the filter excludes ended with %v", err)
 		}
 		var seen []string
 		err := c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{Filter: of, KnownEtags: known}, func(m *easelv1.WatchGenerationsResponse) (more bool) {
@@ -183,7 +183,7 @@ func TestAWatchOfManyTellsWhatItsFilterChooses(t *testing.T) {
 			return true
 		})
 		if err != nil || len(seen) == 0 || slices.ContainsFunc(seen, func(model string) bool { return model != text }) {
-			t.Errorf("received renders of %q, then %v", seen, err)
+			t.Errorf("received renders of the models %q, then %v", seen, err)
 		}
 	})
 }
@@ -202,14 +202,14 @@ func TestAWatchOfManyOfATeamTellsWhatItsFilterChooses(t *testing.T) {
 			filter *easelv1.GenerationFilter
 			want   []string
 		}{
-			"a team":         {"banner", nil, []string{a, b, d}},
-			"an operator":    {"ops", nil, all},
-			"one owner":      {"ops", &easelv1.GenerationFilter{Owner: "studio"}, []string{a, b, d}},
-			"a label":        {"poster", &easelv1.GenerationFilter{Labels: job}, []string{a, b}},
-			"every label":    {"ops", &easelv1.GenerationFilter{Labels: job}, []string{a, b, c}},
-			"two labels":     {"ops", &easelv1.GenerationFilter{Labels: map[string]string{"job": "7", "cost.center": "x y"}}, []string{b}},
-			"a team's model": {"poster", &easelv1.GenerationFilter{ModelId: text}, []string{a, d}},
-			"nothing":        {"shop", &easelv1.GenerationFilter{Labels: map[string]string{"job": "8"}}, nil},
+			"team":                        {"banner", nil, []string{a, b, d}},
+			"operator":                    {"ops", nil, all},
+			"owner filter":                {"ops", &easelv1.GenerationFilter{Owner: "studio"}, []string{a, b, d}},
+			"label filter of a team":      {"poster", &easelv1.GenerationFilter{Labels: job}, []string{a, b}},
+			"label filter of an operator": {"ops", &easelv1.GenerationFilter{Labels: job}, []string{a, b, c}},
+			"filter by two labels":        {"ops", &easelv1.GenerationFilter{Labels: map[string]string{"job": "7", "cost.center": "x y"}}, []string{b}},
+			"model filter of a team":      {"poster", &easelv1.GenerationFilter{ModelId: text}, []string{a, d}},
+			"filter without matches":      {"shop", &easelv1.GenerationFilter{Labels: map[string]string{"job": "8"}}, nil},
 		} {
 			received := catchUp(t, as(row.by), &easelv1.WatchGenerationsRequest{Filter: row.filter})
 			if got := slices.Sorted(maps.Keys(received.updates)); !slices.Equal(got, slices.Sorted(slices.Values(row.want))) || int(received.count) != len(row.want) {
@@ -220,7 +220,7 @@ func TestAWatchOfManyOfATeamTellsWhatItsFilterChooses(t *testing.T) {
 			if row.by == "ops" {
 				known[unknownID] = "e"
 				named := &easelv1.WatchGenerationsRequest{GenerationIds: all, Filter: row.filter, KnownEtags: known}
-				catchUp(t, as(row.by), named).want(t, name+", named", len(row.want), nil)
+				catchUp(t, as(row.by), named).want(t, name+", listed generations", len(row.want), nil)
 			}
 		}
 		for field, filter := range map[string]*easelv1.GenerationFilter{"filter.owner": {Owner: "studio"}, "filter.states": {States: []easelv1.State{succeeded}}} {
@@ -237,7 +237,7 @@ func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // fault
 		own := create(t, as("poster"), order(t, text, "k", "a lake")).GetGenerationId()
 		id, unknown := foreign.GetGenerationId(), strings.Repeat("0", len(foreign.GetGenerationId()))
 		for what, named := range map[string]func(id string) []string{
-			"everything": func(string) []string { return nil }, "named": func(id string) []string { return []string{own, id} },
+			"all generations": func(string) []string { return nil }, "listed generations": func(id string) []string { return []string{own, id} },
 		} {
 			var answers []string
 			for _, about := range []string{id, unknown} {
@@ -270,7 +270,7 @@ func TestAnEtagOfAListIsKnownToAWatchInEveryDialect(t *testing.T) {
 			lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 			finishedTexts(t, c, 2)
 			if n := len(s.audit().ChargesByIdempotencyKey); n != 2 || lost.Fired() != 1 {
-				t.Errorf("%d orders are charged after %d lost answers", n, lost.Fired())
+				t.Errorf("%d orders were charged after %d lost responses", n, lost.Fired())
 			}
 			wait(t, c, create(t, c, order(t, picture, "k", "a lake")).GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 			eventually(t, "the terminal states are recorded", func() bool {

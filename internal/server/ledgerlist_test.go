@@ -68,20 +68,20 @@ func TestAListIsTheOwnersAndAnOperatorsEverybodys(t *testing.T) {
 			filter *easelv1.GenerationFilter
 			want   []string
 		}{
-			"a team's":            {"poster", nil, []string{d, b, a}},
-			"its other caller's":  {"banner", nil, []string{d, b, a}},
-			"a caller's":          {"shop", nil, []string{c}},
-			"an operator's":       {"ops", nil, []string{d, c, b, a}},
-			"one owner's":         {"ops", &easelv1.GenerationFilter{Owner: "studio"}, []string{d, b, a}},
-			"a label's":           {"poster", &easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}, []string{b, a}},
-			"two labels'":         {"ops", &easelv1.GenerationFilter{Labels: map[string]string{"job": "7", "cost.center": "x y"}}, []string{b}},
-			"a model's":           {"ops", &easelv1.GenerationFilter{ModelId: text}, []string{d, c, a}},
-			"of two states":       {"ops", &easelv1.GenerationFilter{States: failed}, []string{d}},
-			"of the first state":  {"poster", &easelv1.GenerationFilter{States: []easelv1.State{easelv1.State_STATE_QUEUED}}, []string{b, a}},
-			"of an unknown state": {"ops", &easelv1.GenerationFilter{States: []easelv1.State{easelv1.State_STATE_UNRECOGNIZED}}, nil},
+			"caller of a team":           {"poster", nil, []string{d, b, a}},
+			"another caller of the team": {"banner", nil, []string{d, b, a}},
+			"caller without a team":      {"shop", nil, []string{c}},
+			"operator":                   {"ops", nil, []string{d, c, b, a}},
+			"owner filter":               {"ops", &easelv1.GenerationFilter{Owner: "studio"}, []string{d, b, a}},
+			"label filter":               {"poster", &easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}, []string{b, a}},
+			"filter by two labels":       {"ops", &easelv1.GenerationFilter{Labels: map[string]string{"job": "7", "cost.center": "x y"}}, []string{b}},
+			"model filter":               {"ops", &easelv1.GenerationFilter{ModelId: text}, []string{d, c, a}},
+			"filter by two states":       {"ops", &easelv1.GenerationFilter{States: failed}, []string{d}},
+			"filter by the state queued": {"poster", &easelv1.GenerationFilter{States: []easelv1.State{easelv1.State_STATE_QUEUED}}, []string{b, a}},
+			"filter by an unknown state": {"ops", &easelv1.GenerationFilter{States: []easelv1.State{easelv1.State_STATE_UNRECOGNIZED}}, nil},
 		} {
 			if got := idsOf(listAll(t, as(row.by), row.filter, 1)); !slices.Equal(got, row.want) {
-				t.Errorf("%s list is %q, want %q", name, got, row.want)
+				t.Errorf("%s: the list is %q, want %q", name, got, row.want)
 			}
 		}
 		first := listAll(t, as("ops"), &easelv1.GenerationFilter{Labels: map[string]string{"cost.center": "x y"}}, 0)[0]
@@ -124,13 +124,13 @@ func TestTheTokenOfAPageIsBoundToItsListAndOwner(t *testing.T) {
 				_, err := listPage(t, as("poster"), &easelv1.ListGenerationsRequest{PageToken: token, Filter: &easelv1.GenerationFilter{ModelId: text}})
 				return err
 			},
-			"another list": func(token string) error {
+			"another method": func(token string) error {
 				return as("poster").call(t.Context(), "AccountService/ListUsage", &easelv1.ListUsageRequest{PageToken: token}, &easelv1.ListUsageResponse{})
 			},
 		} {
 			err := ask(page.GetNextPageToken())
 			if err == nil {
-				t.Errorf("%s accepts the token", name)
+				t.Errorf("%s: the token was accepted", name)
 				continue
 			}
 			wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400), "page_token")
@@ -193,7 +193,7 @@ func usageOf(t *testing.T, c caller, req *easelv1.ListUsageRequest) map[string]*
 		}
 		for _, row := range resp.GetRows() {
 			if row.GetCurrencyCode() != "EUR" {
-				t.Errorf("an amount of %q", row.GetCurrencyCode())
+				t.Errorf("got the currency %q, want EUR", row.GetCurrencyCode())
 			}
 			rows[strings.Join(slices.DeleteFunc([]string{row.GetDay(), row.GetOwner(), row.GetCaller(), row.GetModelId(), row.GetLabelValue()}, func(s string) bool { return s == "" }), " ")] = row
 		}
@@ -221,19 +221,19 @@ func TestUsageIsCountedByWhatIsAskedFor(t *testing.T) {
 			req  *easelv1.ListUsageRequest
 			want map[string]int64
 		}{
-			"a team's":       {"poster", &easelv1.ListUsageRequest{}, map[string]int64{"": poster + banner}},
-			"an operator's":  {"ops", &easelv1.ListUsageRequest{GroupBy: []easelv1.UsageDimension{owner}}, map[string]int64{"studio": poster + banner, "shop": shop}},
-			"of callers":     {"ops", &easelv1.ListUsageRequest{GroupBy: []easelv1.UsageDimension{day, by}}, map[string]int64{today + " poster": poster, today + " banner": banner, today + " shop": shop}},
-			"of labels":      {"shop", &easelv1.ListUsageRequest{GroupBy: []easelv1.UsageDimension{model, label}, LabelName: "job"}, map[string]int64{text + " 7": shop}},
-			"of a past time": {"ops", &easelv1.ListUsageRequest{EndTime: timestamppb.New(time.Now().Add(-time.Hour))}, map[string]int64{}},
-			"of now":         {"shop", &easelv1.ListUsageRequest{StartTime: timestamppb.New(time.Now().Add(-time.Hour)), EndTime: timestamppb.New(time.Now().Add(time.Hour))}, map[string]int64{"": shop}},
+			"usage of a team":       {"poster", &easelv1.ListUsageRequest{}, map[string]int64{"": poster + banner}},
+			"by owner":              {"ops", &easelv1.ListUsageRequest{GroupBy: []easelv1.UsageDimension{owner}}, map[string]int64{"studio": poster + banner, "shop": shop}},
+			"by day and caller":     {"ops", &easelv1.ListUsageRequest{GroupBy: []easelv1.UsageDimension{day, by}}, map[string]int64{today + " poster": poster, today + " banner": banner, today + " shop": shop}},
+			"by model and label":    {"shop", &easelv1.ListUsageRequest{GroupBy: []easelv1.UsageDimension{model, label}, LabelName: "job"}, map[string]int64{text + " 7": shop}},
+			"in a past period":      {"ops", &easelv1.ListUsageRequest{EndTime: timestamppb.New(time.Now().Add(-time.Hour))}, map[string]int64{}},
+			"in the current period": {"shop", &easelv1.ListUsageRequest{StartTime: timestamppb.New(time.Now().Add(-time.Hour)), EndTime: timestamppb.New(time.Now().Add(time.Hour))}, map[string]int64{"": shop}},
 		} {
 			got := map[string]int64{}
 			for dimensions, r := range usageOf(t, as(row.by), row.req) {
 				got[dimensions] = r.GetCostCents()
 			}
 			if !maps.Equal(got, row.want) {
-				t.Errorf("the usage %s is %v, want %v", name, got, row.want)
+				t.Errorf("%s: the usage is %v, want %v", name, got, row.want)
 			}
 		}
 		all := usageOf(t, as("ops"), &easelv1.ListUsageRequest{})[""]
@@ -321,7 +321,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 					t.Errorf("%s returns %v to %s", method, st.Proto(), name)
 				}
 				if got := outcomeOf(t, st); (got == notPlaced) != (method == "GenerationService/CreateGeneration") {
-					t.Errorf("%s has the outcome %q of an order", method, got)
+					t.Errorf("%s returned the order outcome %q", method, got)
 				}
 			}
 		}
@@ -330,7 +330,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 			wantStatus(t, err, codes.Unavailable, "LEDGER_UNAVAILABLE", 503)
 		}
 		if n := s.sandbox.Requests()["POST /generations"]; n != placed {
-			t.Errorf("%d orders were sent", n-placed)
+			t.Errorf("%d orders were sent without a ledger", n-placed)
 		}
 	}, func(o *options) { o.sandbox.Speed = 5 })
 }
@@ -358,7 +358,7 @@ func TestModelsAreListedAndReadWithTheirInputs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(list.GetModels()) < 5 {
-			t.Errorf("%d models", len(list.GetModels()))
+			t.Errorf("got %d models, want at least 5", len(list.GetModels()))
 		}
 		one := &easelv1.GetModelResponse{}
 		if err := c.call(t.Context(), "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: picture}, one); err != nil {
@@ -366,7 +366,7 @@ func TestModelsAreListedAndReadWithTheirInputs(t *testing.T) {
 		}
 		m := one.GetModel()
 		if m.GetOutputKind() != easelv1.OutputKind_OUTPUT_KIND_FILE || m.GetModelId() != picture {
-			t.Errorf("model %v", m)
+			t.Errorf("the model is %v", m)
 		}
 		fields := map[string]*easelv1.InputField{}
 		for _, f := range m.GetInputFields() {

@@ -100,7 +100,7 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // covers th
 			return wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest).Message()
 		}
 		if at, past := refusal(tokenLimit), refusal(tokenLimit+1); at == past || !strings.Contains(past, fmt.Sprint(tokenLimit)) {
-			t.Errorf("at the limit %q, past it %q", at, past)
+			t.Errorf("got the message %q at the limit and %q past it", at, past)
 		}
 	})
 }
@@ -153,7 +153,7 @@ func TestAPageHasAtMostAThousandRenders(t *testing.T) { // fault I5
 			resp := &easelv1.ListGenerationsResponse{}
 			err := c.call(t.Context(), "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{PageSize: size}, resp)
 			if err != nil || len(resp.GetGenerations()) != pageLimit || resp.GetNextPageToken() == "" {
-				t.Errorf("a page of %d has %d renders, and %v", size, len(resp.GetGenerations()), err)
+				t.Errorf("page size %d: got %d renders and the error %v", size, len(resp.GetGenerations()), err)
 			}
 		}
 	}, func(o *options) {

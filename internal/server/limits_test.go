@@ -126,7 +126,7 @@ func TestDocsHaveTheTableOfLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 	case table != want:
-		t.Errorf("the table in %s differs: go test ./internal/server -run TableOfLimits -update", path)
+		t.Errorf("the table in %s differs; run go test ./internal/server -run TableOfLimits -update", path)
 	}
 }
 

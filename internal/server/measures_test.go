@@ -34,12 +34,12 @@ func TestEachEndOfAStreamHasAReasonOfTheClosedSet(t *testing.T) {
 		{service.Fail(easelv1.ErrorReason_CONTENT_CHANGED, ""), "failed"},
 	} {
 		if got := closureOf(service.Status(test.err)); got != test.want {
-			t.Errorf("%v is %s, want %s", test.err, got, test.want)
+			t.Errorf("the closure reason of %v is %s, want %s", test.err, got, test.want)
 		}
 	}
 	for code := codes.OK; code <= codes.Unauthenticated; code++ {
 		if c := closureOf(status.New(code, "")); !slices.Contains(known, c) {
-			t.Errorf("%v is %s, which has no series", code, c)
+			t.Errorf("the closure reason of %v is %s, which is not in the table", code, c)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestA64MegabyteResultStreamsInBoundedMemoryWithTheSameSumInBothForms(t *tes
 		rise := peak(func() {
 			err := as(s, s.key).download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()}, io.MultiWriter(sum, &size))
 			if err != nil || size < 60<<20 {
-				t.Errorf("%s: %d bytes, %v", form, size, err)
+				t.Errorf("%s: downloaded %d bytes, %v", form, size, err)
 			}
 		})
 		t.Logf("%s: the heap of client, facade and sandbox together rose by %.1f MiB", form, float64(rise)/(1<<20))

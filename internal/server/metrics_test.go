@@ -175,7 +175,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	muddle(t, s)
 	leave()
 	if err := <-everything; err == nil {
-		t.Error("a watch of everything ended on its own")
+		t.Error("the watch of all generations ended without an error")
 	}
 	eventually(t, "the streams have ended", func() bool { return total(scrape(), "easel_stream_open") == 0 })
 	seen = append(seen, scrape())
@@ -197,7 +197,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 		t.Errorf("the metric shows %v cents, but the catalog charged %v", got, want)
 	}
 	if n := total(last, "http_client_request_duration_seconds", "http_response_status_code", "429"); n != 1 {
-		t.Errorf("%v requests were rejected with 429", n)
+		t.Errorf("the metric shows %v requests with 429, want 1", n)
 	}
 	for _, reason := range []string{"done", "caller_left"} {
 		if total(last, "easel_stream_closures_total", "easel_stream_reason", reason) == 0 {

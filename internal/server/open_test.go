@@ -83,12 +83,12 @@ func TestFloodOfStrangersFillsNoLog(t *testing.T) {
 			servertest.WantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
 		}
 		if lines := s.Lines(t, "call"); len(lines) != refusalLines || lines[0]["code"] != "Unauthenticated" {
-			t.Errorf("%d lines", len(lines))
+			t.Errorf("logged %d calls", len(lines))
 		}
 		time.Sleep(time.Second)
 		_, _ = s.Generations().GetGeneration(t.Context(), &easelv1.GetGenerationRequest{GenerationId: "g"})
 		if lines := s.Lines(t, "call"); len(lines) != refusalLines+1 {
-			t.Errorf("a second later there are %d lines", len(lines))
+			t.Errorf("a second later, logged %d calls", len(lines))
 		}
 	})
 }
@@ -110,7 +110,7 @@ func TestStrangerIsRefusedBeforeItsRequestArrives(t *testing.T) { // faults A1 a
 			t.Errorf("over REST: %s %s", answer.Status, body)
 		}
 		if n := s.chain.calls.inUse() + s.chain.streams.inUse(); n != 0 || len(s.Seen()) != 0 {
-			t.Errorf("%d rejections are counted, and the service has received %v", n, s.Seen())
+			t.Errorf("%d calls and streams are in use, and the service received %v", n, s.Seen())
 		}
 	})
 }

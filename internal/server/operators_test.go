@@ -52,7 +52,7 @@ func TestOperatorsSeeWhatTheLedgerDoesNotKnow(t *testing.T) {
 		for _, size := range []int32{1, 2, 3, 0} {
 			got := idsOf(listAll(t, as("ops"), nil, size))
 			if slices.Sort(got[2:]); !slices.Equal(got[:2], []string{b, a}) || !slices.Equal(got[2:], sorted(x, y)) {
-				t.Errorf("in pages of %d the renders are %q, want %q and %q", size, got, []string{b, a}, []string{x, y})
+				t.Errorf("with the page size %d, got %q, want %q and %q", size, got, []string{b, a}, []string{x, y})
 			}
 		}
 		for name, row := range map[string]struct {
@@ -60,15 +60,15 @@ func TestOperatorsSeeWhatTheLedgerDoesNotKnow(t *testing.T) {
 			filter *easelv1.GenerationFilter
 			want   []string
 		}{
-			"a team's":    {"poster", nil, []string{a}},
-			"a caller's":  {"shop", nil, []string{b}},
-			"one owner's": {"ops", &easelv1.GenerationFilter{Owner: "shop"}, []string{b}},
-			"a label's":   {"ops", &easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}, []string{b}},
-			"a model's":   {"ops", &easelv1.GenerationFilter{ModelId: text}, []string{a}},
-			"a state's":   {"ops", &easelv1.GenerationFilter{States: []easelv1.State{easelv1.State_STATE_FAILED}}, nil},
+			"caller of a team":      {"poster", nil, []string{a}},
+			"caller without a team": {"shop", nil, []string{b}},
+			"owner filter":          {"ops", &easelv1.GenerationFilter{Owner: "shop"}, []string{b}},
+			"label filter":          {"ops", &easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}, []string{b}},
+			"model filter":          {"ops", &easelv1.GenerationFilter{ModelId: text}, []string{a}},
+			"state filter":          {"ops", &easelv1.GenerationFilter{States: []easelv1.State{easelv1.State_STATE_FAILED}}, nil},
 		} {
 			if got := idsOf(listAll(t, as(row.by), row.filter, 1)); !slices.Equal(got, row.want) {
-				t.Errorf("%s list is %q, want %q", name, got, row.want)
+				t.Errorf("%s: the list is %q, want %q", name, got, row.want)
 			}
 		}
 		operatorSees(t, as("ops"), x)
@@ -93,14 +93,14 @@ func TestAForwardedAPIKeyHasListsAndUsageOfItsOwn(t *testing.T) {
 		x, y := orderedElsewhere(s, "x"), orderedElsewhere(s, "y")
 		foreign := create(t, withKeyOf(c, other), order(t, text, "k", "a lake")).GetGenerationId()
 		if got := idsOf(listAll(t, c, nil, 1)); !slices.Equal(sorted(got...), sorted(x, y)) {
-			t.Errorf("before an order the renders are %q, want %q", got, []string{x, y})
+			t.Errorf("before the first order, got %q, want %q", got, []string{x, y})
 		}
 		ordered := create(t, c, labelled(t, text, "k", map[string]string{"job": "7"}))
 		own := ordered.GetGenerationId()
 		for _, size := range []int32{1, 2, 3, 0} {
 			got := idsOf(listAll(t, c, nil, size))
 			if slices.Sort(got[1:]); !slices.Equal(got, append([]string{own}, sorted(x, y)...)) {
-				t.Errorf("in pages of %d the renders are %q, want %q and %q", size, got, own, []string{x, y})
+				t.Errorf("with the page size %d, got %q, want %q and %q", size, got, own, []string{x, y})
 			}
 		}
 		listed := listAll(t, c, &easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}, 1)
@@ -144,7 +144,7 @@ func operatorSees(t *testing.T, c caller, id string) {
 	defer cancel()
 	read := &easelv1.GetGenerationResponse{}
 	if err := c.call(ctx, "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, read); err != nil || read.GetGeneration().GetOwner() != "" {
-		t.Errorf("the read: %v %v", read, err)
+		t.Errorf("GetGeneration returned %v, %v", read, err)
 	}
 	seen := ""
 	if err := c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(m *easelv1.WatchGenerationResponse) {
@@ -152,13 +152,13 @@ func operatorSees(t *testing.T, c caller, id string) {
 			seen = g.GetGenerationId() + " " + g.GetState().String()
 		}
 	}); err != nil || seen != id+" STATE_SUCCEEDED" {
-		t.Errorf("the watch saw %q, %v", seen, err)
+		t.Errorf("the watch received %q, %v", seen, err)
 	}
 	if err := c.download(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id}, io.Discard); err != nil {
-		t.Errorf("the download: %v", err)
+		t.Errorf("the download returned %v", err)
 	}
 	if err := c.call(ctx, "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: id}, &easelv1.DeleteGenerationResponse{}); err != nil {
-		t.Errorf("the deletion: %v", err)
+		t.Errorf("the deletion returned %v", err)
 	}
 }
 

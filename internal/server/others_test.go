@@ -40,7 +40,7 @@ func settledElsewhere(s *stack, o ledger.Order, id string) {
 		_, err = s.ledger.Observe(s.Context(), id, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: &cost}})
 	}
 	if order, known, failed := s.ledger.Get(s.Context(), o.ID); err != nil || failed != nil || !known || !order.Settled {
-		s.Fatalf("%s is %+v, %v, %v, %v", id, order, known, err, failed)
+		s.Fatalf("the order of %s is %+v, found: %v, errors: %v, %v", id, order, known, err, failed)
 	}
 }
 
@@ -59,9 +59,9 @@ func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
 			ids = append(ids, orderedElsewhere(s, rand.Text()))
 		}
 		lists := s.sandbox.Requests()["GET /generations"]
-		eventually(t, "they are listed", func() bool { return s.sandbox.Requests()["GET /generations"] >= lists+2 })
+		eventually(t, "the generations are listed", func() bool { return s.sandbox.Requests()["GET /generations"] >= lists+2 })
 		if n := len(own[0]) + len(own[1]); n != 0 {
-			t.Fatalf("%d updates before the owners are known", n)
+			t.Fatalf("got %d updates before the owners were known, want none", n)
 		}
 		for _, id := range ids {
 			settledElsewhere(s, writtenElsewhere(s, "team-0"), id)
@@ -108,7 +108,7 @@ func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
 	select {
 	case <-caughtUp:
 	case <-time.After(20 * time.Second):
-		t.Fatal("the watch has not caught up")
+		t.Fatal("the watch has not caught up within 20 s")
 	}
 	return updates
 }
@@ -122,7 +122,7 @@ func untilEnded(t *testing.T, updates <-chan *easelv1.GenerationUpdate, ids ...s
 		select {
 		case u, open := <-updates:
 			if !open {
-				t.Fatalf("the watch has ended after %q", slices.Sorted(maps.Keys(ends)))
+				t.Fatalf("the watch ended after updates of %q", slices.Sorted(maps.Keys(ends)))
 			}
 			id := u.GetGeneration().GetGenerationId()
 			if ends[id].GetGeneration().GetEtag() == u.GetGeneration().GetEtag() {
@@ -130,7 +130,7 @@ func untilEnded(t *testing.T, updates <-chan *easelv1.GenerationUpdate, ids ...s
 			}
 			ends[id] = u
 		case <-late:
-			t.Fatalf("the watch got %q, want %q", slices.Sorted(maps.Keys(ends)), ids)
+			t.Fatalf("the watch received updates of %q, want %q", slices.Sorted(maps.Keys(ends)), ids)
 		}
 	}
 	return ends
@@ -151,7 +151,7 @@ func TestAnOpenWatchIsToldOfAGenerationThatTheLedgerLearnsOfLater(t *testing.T) 
 		untilEnded(t, all, id) // waits until the hub has delivered the terminal state to the operator
 		time.Sleep(100 * time.Millisecond)
 		if known, err := s.ledger.Own(t.Context(), nil, id); err != nil || len(known) > 0 || len(own) > 0 {
-			t.Fatalf("the ledger knows %v, %v, and %d updates are sent", known, err, len(own))
+			t.Fatalf("the ledger has the orders %v, %v, and %d updates were sent", known, err, len(own))
 		}
 		s.sandbox.ClearFaults()
 		if err := <-answer; err != nil {
@@ -159,12 +159,12 @@ func TestAnOpenWatchIsToldOfAGenerationThatTheLedgerLearnsOfLater(t *testing.T) 
 		}
 		end := untilEnded(t, own, id)[id]
 		if g := end.GetGeneration(); end.GetInitial() || g.GetOwner() != "studio" || g.GetCaller() != "poster" || g.GetLabels()["job"] != "7" {
-			t.Errorf("the watch got %v", end)
+			t.Errorf("the watch received %v", end)
 		}
 		for name, updates := range map[string]<-chan *easelv1.GenerationUpdate{"banner": own, "shop": foreign} {
 			last := create(t, as(name), order(t, text, "last", "a lake")).GetGenerationId()
 			if ends := untilEnded(t, updates, last); len(ends) > 1 {
-				t.Errorf("%s got %v", name, ends)
+				t.Errorf("the watch of %s received %v, want one generation", name, ends)
 			}
 		}
 	}, func(o *options) { o.sandbox.Speed = 200 })

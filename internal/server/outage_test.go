@@ -23,9 +23,9 @@ func TestWatchBeginsInAnOutageOfTheCatalog(t *testing.T) {
 		fault     sandbox.Fault
 		condition easelv1.UpstreamCondition // expected condition in the heartbeats of an open watch
 	}{
-		"failing": {sandbox.Fault{Status: 503}, easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE},
-		"silent":  {sandbox.Fault{Hang: true}, easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE},
-		"paused":  {sandbox.Fault{Status: 429, Header: map[string]string{"Retry-After": "120"}}, easelv1.UpstreamCondition_UPSTREAM_CONDITION_THROTTLED},
+		"unavailable":  {sandbox.Fault{Status: 503}, easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE},
+		"hanging":      {sandbox.Fault{Hang: true}, easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE},
+		"rate limited": {sandbox.Fault{Status: 429, Header: map[string]string{"Retry-After": "120"}}, easelv1.UpstreamCondition_UPSTREAM_CONDITION_THROTTLED},
 	} {
 		t.Run(name, func(t *testing.T) {
 			overBoth(t, func(t *testing.T, s *stack, c caller) {
@@ -51,14 +51,14 @@ func TestWatchBeginsInAnOutageOfTheCatalog(t *testing.T) {
 					time.Sleep(passed)
 					began := time.Now()
 					if err := begins(c); err != nil {
-						t.Errorf("after %v a watch can't begin: %v", passed, err)
+						t.Errorf("after %v, opening a watch failed: %v", passed, err)
 					}
 					if took := time.Since(began); took > 2*time.Second {
-						t.Errorf("the start of the watch takes %v", took)
+						t.Errorf("opening a watch took %v, want at most 2 s", took)
 					}
 				}
 				if h := latest.Load(); h.GetUpstreamCondition() != row.condition || h.GetConsecutivePollFailures() == 0 || h.GetLastError() == "" {
-					t.Errorf("the open watch has the heartbeat %v", h)
+					t.Errorf("the open watch received the heartbeat %v", h)
 				}
 				away.Remove()
 				rejected := s.sandbox.Inject(sandbox.Fault{Status: 401})

@@ -50,13 +50,13 @@ func TestAnOrderThatIsRejectedBeforeItIsSentIsNotPlaced(t *testing.T) { // fault
 		reason string
 		http   int
 	}{
-		"a rule of the contract": {change: func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = "" }, code: codes.InvalidArgument, reason: "INVALID_REQUEST", http: 400},
-		"a number that would change": {change: func(r *easelv1.CreateGenerationRequest) {
+		"no idempotency key": {change: func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = "" }, code: codes.InvalidArgument, reason: "INVALID_REQUEST", http: 400},
+		"an integer above 2^53": {change: func(r *easelv1.CreateGenerationRequest) {
 			r.Inputs = inputs(t, map[string]any{"prompt": "x", "seed": 1e17})
 		}, code: codes.InvalidArgument, reason: "INVALID_REQUEST", http: 400},
-		"no key":          {code: codes.Unauthenticated, reason: "CREDENTIAL_MISSING", http: 401},
-		"above the limit": {change: limited, code: codes.FailedPrecondition, reason: "PRICE_ABOVE_LIMIT", http: 400},
-		"no quote":        {change: limited, fault: sandbox.Fault{Route: "POST /quote", Status: 401}, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
+		"no API key":            {code: codes.Unauthenticated, reason: "CREDENTIAL_MISSING", http: 401},
+		"price above the limit": {change: limited, code: codes.FailedPrecondition, reason: "PRICE_ABOVE_LIMIT", http: 400},
+		"rejected quote":        {change: limited, fault: sandbox.Fault{Route: "POST /quote", Status: 401}, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
 	} {
 		t.Run(name, func(t *testing.T) {
 			overBoth(t, func(t *testing.T, s *stack, c caller) {
@@ -174,7 +174,7 @@ func TestAnonymousCallersAreOneOwner(t *testing.T) { // fault T1
 	s = newStack(t, func(o *options) { o.service.Auth.SharedKey, o.service.Auth.AllowAnonymous = &held, true })
 	one := create(t, grpcCaller{s, ""}, order(t, text, "k", "a lake"))
 	if other := create(t, restCaller{s, ""}, order(t, text, "k", "a lake")); other.GetGenerationId() != one.GetGenerationId() {
-		t.Errorf("one key returned %s and %s", one.GetGenerationId(), other.GetGenerationId())
+		t.Errorf("the same key returned %s and %s", one.GetGenerationId(), other.GetGenerationId())
 	}
 }
 
@@ -196,7 +196,7 @@ func TestAnOrderExpires(t *testing.T) { // fault M16
 			t.Fatal(err)
 		}
 		if err := place("placed", -time.Second); err != nil { // only the first request's expire time counts
-			t.Errorf("the repeated request of a placed order: %v", err)
+			t.Errorf("repeating a placed order returned %v", err)
 		}
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusServiceUnavailable})
 		wantUnknown := func(err error) {

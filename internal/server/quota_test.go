@@ -43,7 +43,7 @@ func wantOverQuota(t *testing.T, err error) {
 	delay := service.Detail[*errdetails.RetryInfo](st).GetRetryDelay().AsDuration()
 	violations := service.Detail[*errdetails.QuotaFailure](st).GetViolations()
 	if delay < time.Second || delay > 2*time.Second || len(violations) != 1 || violations[0].GetDescription() == "" {
-		t.Errorf("the rejection has %v", st.Details())
+		t.Errorf("the rejection has the details %v", st.Details())
 	}
 }
 
@@ -53,8 +53,8 @@ func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testi
 		open   int
 		want   func(*testing.T, error)
 	}{
-		"of a caller, with the default limits": {Limits{}, Limits{}.callerStreams(), wantOverQuota},
-		"of the server": {Limits{Streams: 2}, 2, func(t *testing.T, err error) {
+		"default limit of a caller": {Limits{}, Limits{}.callerStreams(), wantOverQuota},
+		"limit of the server": {Limits{Streams: 2}, 2, func(t *testing.T, err error) {
 			servertest.WantError(t, err, codes.ResourceExhausted, "OVERLOADED")
 		}},
 	} {
@@ -77,15 +77,15 @@ func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testi
 				}
 				row.want(t, servertest.RESTStatus(t, body).Err())
 				if _, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
-					t.Errorf("a call in addition to the streams ended with %v", err)
+					t.Errorf("with the maximum number of streams, a unary call returned %v", err)
 				}
 				if took := time.Since(began); took != 0 {
-					t.Errorf("the responses took %v", took)
+					t.Errorf("the responses took %v, want no delay", took)
 				}
 				cancel()
 				synctest.Wait()
 				if err := openWatch(t.Context(), s.Generations()); err != nil {
-					t.Errorf("after the streams have ended, one more: %v", err)
+					t.Errorf("after the streams ended, a new stream returned %v", err)
 				}
 			})
 		})
@@ -157,12 +157,12 @@ func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // fault L5
 			_ = openWatch(ctx, s.Generations())
 		}
 		for name, ends := range map[string]func(context.Context) error{
-			"OK":                      func(context.Context) error { return nil },
-			"an error":                func(context.Context) error { return errors.New("broken") },
-			"a panic":                 func(context.Context) error { panic("broken") },
-			"the caller's deadline":   func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-			"a handler that lags on":  func(ctx context.Context) error { <-ctx.Done(); time.Sleep(time.Minute); return nil },
-			"the end of a connection": nil,
+			"OK":                    func(context.Context) error { return nil },
+			"an error":              func(context.Context) error { return errors.New("broken") },
+			"a panic":               func(context.Context) error { panic("broken") },
+			"the caller's deadline": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+			"a slow handler":        func(ctx context.Context) error { <-ctx.Done(); time.Sleep(time.Minute); return nil },
+			"a closed connection":   nil,
 		} {
 			end = ends
 			if ends == nil {
@@ -183,7 +183,7 @@ func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // fault L5
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
 			if q := s.chain.streams; q.total != 0 || len(q.used) != 0 {
-				t.Errorf("after %s %d streams are counted, of %v", name, q.total, q.used)
+				t.Errorf("after %s, %d streams are still counted, by caller: %v", name, q.total, q.used)
 			}
 		}
 	})
@@ -219,20 +219,20 @@ func TestHealthWatchesCountOnTheirConnection(t *testing.T) {
 		}
 		release()
 		if n := s.chain.streams.inUse(); n != 0 {
-			t.Errorf("%d streams of callers are counted", n)
+			t.Errorf("%d health watches are counted as streams of callers", n)
 		}
 		cancel()
 		synctest.Wait()
 		if n := s.chain.probes.inUse(); n != 0 {
-			t.Errorf("%d probes are counted", n)
+			t.Errorf("after the watches ended, %d probes are still counted", n)
 		}
 	})
 }
 
 func TestCallPastALimitIsRefusedAtOnce(t *testing.T) {
 	for name, limits := range map[string]Limits{
-		"of a caller":   {CallerCalls: 2, Calls: 100},
-		"of the server": {CallerCalls: 100, Calls: 2},
+		"limit of a caller":   {CallerCalls: 2, Calls: 100},
+		"limit of the server": {CallerCalls: 100, Calls: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestCallPastALimitIsRefusedAtOnce(t *testing.T) {
 				}
 				synctest.Wait()
 				if n := s.chain.calls.inUse(); n != 2 {
-					t.Fatalf("%d calls are in progress", n)
+					t.Fatalf("%d calls are in progress, want 2", n)
 				}
 				began := time.Now()
 				_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
@@ -264,7 +264,7 @@ func TestCallPastALimitIsRefusedAtOnce(t *testing.T) {
 				close(over)
 				synctest.Wait()
 				if len(s.chain.calls.used) != 0 || s.chain.calls.inUse() != 0 {
-					t.Errorf("at the end %v are counted", s.chain.calls.used)
+					t.Errorf("after the calls ended, %v are still counted", s.chain.calls.used)
 				}
 			})
 		})
@@ -277,7 +277,7 @@ func TestCallersHaveCountsOfTheirOwn(t *testing.T) { // fault L5
 		t.Helper()
 		release, err := c.acquire(caller, n)
 		if got := service.Reason(service.Status(err)); got != want {
-			t.Errorf("%d of %s: %v", n, caller, err)
+			t.Errorf("acquiring %d for caller %s returned %v", n, caller, err)
 		}
 		return release
 	}

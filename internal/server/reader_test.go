@@ -99,7 +99,7 @@ func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T)
 		cancel()
 		<-ended
 		if late > 0 || told < 25 {
-			t.Errorf("in the meantime another reader received %d changes, the latest %v late", told, late)
+			t.Errorf("meanwhile, another reader received %d changes, at most %v late", told, late)
 		}
 	})
 }

@@ -33,7 +33,7 @@ var streams = map[string]func(ctx context.Context, c caller, id string, heartbea
 	"a watch": func(ctx context.Context, c caller, id string, heartbeat time.Duration) error {
 		return c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id, HeartbeatInterval: durationpb.New(heartbeat)}, func(*easelv1.WatchGenerationResponse) {})
 	},
-	"a watch of many": func(ctx context.Context, c caller, id string, heartbeat time.Duration) error {
+	"a watch of many renders": func(ctx context.Context, c caller, id string, heartbeat time.Duration) error {
 		req := &easelv1.WatchGenerationsRequest{GenerationIds: []string{id}, HeartbeatInterval: durationpb.New(heartbeat)}
 		return c.watchMany(ctx, req, toTheEnd)
 	},
@@ -90,11 +90,11 @@ func wantRemoved(t *testing.T, err error) {
 
 func TestACallerThatHasChangedItsTeamIsOut(t *testing.T) { // fault T8
 	for name, changed := range map[string]string{
-		"another team":        "teams: {a: {}, b: {}}\ncallers: [{name: shop, team: b, operator: true, %s}]\n",
-		"no team":             "teams: {a: {}}\ncallers: [{name: shop, operator: true, %s}]\n",
-		"no operator":         "teams: {a: {}}\ncallers: [{name: shop, team: a, %s}]\n",
-		"another of its team": "teams: {a: {}}\ncallers: [{name: blog, team: a, operator: true, %s}]\n",
-		"other limits":        "teams: {a: {budget: {daily_cents: 1}}}\ncallers: [{name: shop, team: a, operator: true, %s}]\n",
+		"another team":            "teams: {a: {}, b: {}}\ncallers: [{name: shop, team: b, operator: true, %s}]\n",
+		"no team":                 "teams: {a: {}}\ncallers: [{name: shop, operator: true, %s}]\n",
+		"no longer an operator":   "teams: {a: {}}\ncallers: [{name: shop, team: a, %s}]\n",
+		"token of another caller": "teams: {a: {}}\ncallers: [{name: blog, team: a, operator: true, %s}]\n",
+		"other limits":            "teams: {a: {budget: {daily_cents: 1}}}\ncallers: [{name: shop, team: a, operator: true, %s}]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "callers")
@@ -127,7 +127,7 @@ func TestAStreamEndsWithTheCertificateOfItsCaller(t *testing.T) { // fault A9
 	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the time at which a synctest bubble starts
 	for form, as := range forms {
 		for name, stream := range streams {
-			for why, replaced := range map[string]bool{"it has expired": false, "its authority is taken out": true} {
+			for why, replaced := range map[string]bool{"expired certificate": false, "removed CA": true} {
 				t.Run(form+", "+name+", "+why, func(t *testing.T) {
 					files, client, replace := server.Certified(t, &x509.Certificate{DNSNames: []string{"poster"}, NotAfter: began.Add(life)})
 					file := filepath.Join(t.TempDir(), "callers")
@@ -148,7 +148,7 @@ func TestAStreamEndsWithTheCertificateOfItsCaller(t *testing.T) { // fault A9
 						err := stream(ctx, c, id, heartbeat)
 						late := time.Since(end)
 						if late < 0 || late > 16*time.Second || !replaced && late > time.Second {
-							t.Errorf("the stream ended %v after the certificate", late)
+							t.Errorf("the stream ended %v after the certificate became invalid", late)
 						}
 						if replaced {
 							wantRemoved(t, err)
@@ -189,7 +189,7 @@ func TestADownloadGoesOnBehindTheCertificateOfItsCaller(t *testing.T) {
 			_, err = stream.Recv()
 		}
 		if !errors.Is(err, io.EOF) {
-			t.Errorf("the stream ends with %v", err)
+			t.Errorf("the download ended with %v", err)
 		}
 	})
 }
@@ -251,7 +251,7 @@ func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
 					id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
 					err := stream(ctx, c, id, time.Minute)
 					if late := time.Since(expiry); late < 0 || late > leeway+time.Second {
-						t.Errorf("the stream ended %v after the token", late)
+						t.Errorf("the stream ended %v after the token expired", late)
 					}
 					if name == "a wait" { // when the credential expires, WaitGeneration returns the latest state instead of an error
 						if err != nil {
@@ -264,7 +264,7 @@ func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
 					wantRemoved(t, stream(ctx, c, id, time.Minute))
 					renewed := as(s, issuer.token(time.Now().Add(time.Hour)))
 					if err := renewed.call(ctx, "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, &easelv1.GetGenerationResponse{}); err != nil {
-						t.Errorf("under a new token: %v", err)
+						t.Errorf("a call with a new token returned %v", err)
 					}
 				})
 			})

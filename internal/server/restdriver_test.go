@@ -100,7 +100,7 @@ func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func
 	err := c.lines(r, func(line []byte) error {
 		m, _ := empty.ProtoReflect().New().Interface().(M)
 		if err := protojson.Unmarshal(line, m); err != nil {
-			return fmt.Errorf("the line %s: %w", line, err)
+			return fmt.Errorf("invalid line %s: %w", line, err)
 		}
 		if !each(m) {
 			return errEnough

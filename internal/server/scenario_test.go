@@ -147,7 +147,7 @@ func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationReques
 		}
 		price := quoted.GetPriceCents()
 		if quoted = ask(withKeyOf(c, operator)); quoted.GetPriceCents() != price {
-			t.Errorf("the price is %d, an operator's %d", price, quoted.GetPriceCents())
+			t.Errorf("the quoted price is %d for the caller and %d for an operator", price, quoted.GetPriceCents())
 		}
 	}
 	return quoted
@@ -160,11 +160,11 @@ func TestThePriceThatIsQuotedIsTheOneThatIsCharged(t *testing.T) { // fault U20
 		req := order(t, picture, "k", "a lake at dawn")
 		quote := quote(t, s, c, req)
 		if quote.GetBalanceCents() != before || !quote.GetAffordable() || quote.GetCurrencyCode() != "EUR" {
-			t.Errorf("quote %v with a balance of %d", quote, before)
+			t.Errorf("got the quote %v with a balance of %d", quote, before)
 		}
 		g := create(t, c, req)
 		if g.GetCostCents() != quote.GetPriceCents() || g.GetCurrencyCode() != "EUR" {
-			t.Errorf("cost %d, quoted %d", g.GetCostCents(), quote.GetPriceCents())
+			t.Errorf("cost %d, want the quoted price %d", g.GetCostCents(), quote.GetPriceCents())
 		}
 		if after := balance(t, s, c); before-after != quote.GetPriceCents() || quote.GetPriceCents() <= 0 {
 			t.Errorf("balance %d before, %d after, quoted %d", before, after, quote.GetPriceCents())
@@ -178,7 +178,7 @@ func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
 		g := create(t, c, order(t, picture, "k", "a lake at dawn"))
 		s.wantOwned(g)
 		if g.GetState() != easelv1.State_STATE_QUEUED || g.GetTerminal() || g.GetModelId() != picture {
-			t.Errorf("created as %v", g)
+			t.Errorf("the new generation is %v", g)
 		}
 		var updates []*easelv1.GenerationUpdate
 		var pushed []byte
@@ -191,11 +191,11 @@ func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
 			summary = cmp.Or(m.GetContent().GetSummary(), summary)
 		})
 		if err != nil || !updates[0].GetInitial() {
-			t.Errorf("the watch ends with %v, and its first update is %v", err, updates[0])
+			t.Errorf("the watch ended with %v, and its first update is %v", err, updates[0])
 		}
 		end := last(t, updates)
 		if end.GetState() != easelv1.State_STATE_SUCCEEDED || !end.GetTerminal() || end.GetFile() == nil || end.GetTerminalTime() == nil {
-			t.Errorf("ended as %v", end)
+			t.Errorf("the last update is %v", end)
 		}
 		s.wantOwned(end)
 		data, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()})
@@ -207,7 +207,7 @@ func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
 			t.Errorf("the result is not a picture: %v %v", format, err)
 		}
 		if !bytes.Equal(pushed, data) || fmt.Sprintf("%x", sha256.Sum256(data)) != summary.GetSha256() {
-			t.Errorf("the watch has %d bytes of %d, and the summary %v", len(pushed), len(data), summary)
+			t.Errorf("the watch delivered %d of %d bytes, and the summary %v", len(pushed), len(data), summary)
 		}
 	})
 }
@@ -242,7 +242,7 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 		}
 		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_SETTLED)
 		if end.GetState() != easelv1.State_STATE_REFUNDED || end.GetFailureMessage() == "" {
-			t.Errorf("settled as %v", end)
+			t.Errorf("the settled generation is %v", end)
 		}
 		if after := balance(t, s, c); after != before {
 			t.Errorf("balance %d before and %d after the refund", before, after)
@@ -260,10 +260,10 @@ func TestACreateWhoseAnswerIsLostIsChargedOnceAndGivesTheSameId(t *testing.T) { 
 		first := created(t, c, labelled(t, text, "k", map[string]string{"campaign": "spring"}))
 		again := created(t, c, labelled(t, text, "k", map[string]string{"campaign": "autumn"}))
 		if got := again.GetGeneration().GetLabels()["campaign"]; got != "spring" {
-			t.Errorf("the repeat has the label %q", got)
+			t.Errorf("the repeated order has the label %q, want spring", got)
 		}
 		if one, other := first.GetGeneration().GetGenerationId(), again.GetGeneration().GetGenerationId(); one != other {
-			t.Errorf("one key returned %s and %s", one, other)
+			t.Errorf("the same key returned %s and %s", one, other)
 		}
 		if first.GetReplayed() || !again.GetReplayed() {
 			t.Errorf("replayed is %v in the first response and %v in the second", first.GetReplayed(), again.GetReplayed())
@@ -300,7 +300,7 @@ func TestADeletedRenderEndsItsWatchWithOKAndIsNotFoundAfterwards(t *testing.T) {
 			}
 		})
 		if err != nil || len(states) != 2 || states[1] != easelv1.State_STATE_DELETED {
-			t.Errorf("states %v and %v", states, err)
+			t.Errorf("the watch received the states %v and ended with %v", states, err)
 		}
 		if err := <-deleted; err != nil {
 			t.Fatal(err)

@@ -78,7 +78,7 @@ func TestAnAddressThatIsTakenLeavesNothingBound(t *testing.T) {
 		t.Errorf("Listen returned %v", err)
 	}
 	if server.GRPCAddr() != "" {
-		t.Errorf("%s stays bound", server.GRPCAddr())
+		t.Errorf("%s is still bound", server.GRPCAddr())
 	}
 }
 
@@ -91,6 +91,6 @@ func TestNamesThatCallersMakeUpAreNoSpans(t *testing.T) {
 		t.Fatal(err)
 	}
 	if spans := exporter.GetSpans(); len(spans) != 0 {
-		t.Errorf("spans: %v", spans)
+		t.Errorf("got the spans %v, want none", spans)
 	}
 }

@@ -66,7 +66,7 @@ func TestASlowLedgerDoesNotHoldUpTheHeartbeatsOfAWatchOfEverything(t *testing.T)
 	beats, last, longest, held := 0, time.Now(), time.Duration(0), 0
 	for began := time.Now(); time.Since(began) < 6*time.Second; beats++ {
 		if m := next(); m.GetHeartbeat() == nil {
-			t.Fatalf("the watch received %v", m)
+			t.Fatalf("the watch received %v, want a heartbeat", m)
 		}
 		longest, last = max(longest, time.Since(last)), time.Now()
 		held = max(held, waiting())

@@ -178,7 +178,7 @@ func (s *stack) audit() sandbox.Audit {
 		err = audit.Check()
 	}
 	if err != nil {
-		s.Error("the account is not exact:", err)
+		s.Error("the audit of the account failed:", err)
 	}
 	return audit
 }
@@ -189,7 +189,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {
 		if time.Now().After(deadline) {
-			t.Fatal("not within 20 s:", what)
+			t.Fatal("condition not met within 20 s:", what)
 		}
 		time.Sleep(time.Millisecond)
 	}

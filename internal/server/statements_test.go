@@ -23,7 +23,7 @@ func TestOrderTakesTwoTransactions(t *testing.T) {
 	// no span.
 	statements, commits := len(spansNamed(spans, "sql.statements")), len(spansNamed(spans, "sql.commit"))
 	if statements > 5 || commits > 2 {
-		t.Errorf("an order needs %d statements and %d commits", statements, commits)
+		t.Errorf("an order needs %d statements and %d commits, want at most 5 and 2", statements, commits)
 	}
 }
 

@@ -46,7 +46,7 @@ func wantStatus(t *testing.T, err error, code codes.Code, reason string, http in
 	st := statusOf(t, err)
 	info, _ := detailOf[*errdetails.ErrorInfo](t, st)
 	if st.Code() != code || info.GetReason() != reason || info.GetDomain() != "easel" {
-		t.Fatalf("got %v with reason %q of %q, want %v with %q", err, info.GetReason(), info.GetDomain(), code, reason)
+		t.Fatalf("got %v with reason %q and domain %q, want %v with reason %q", err, info.GetReason(), info.GetDomain(), code, reason)
 	}
 	var rest *restFailure
 	if errors.As(err, &rest) && rest.code != http {

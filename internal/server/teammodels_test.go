@@ -85,10 +85,10 @@ func TestATeamUsesOnlyItsModels(t *testing.T) {
 				t.Errorf("%s lists %q", name, ids)
 			}
 			if _, err := model(t, c, text); err != nil {
-				t.Errorf("%s: its model: %v", name, err)
+				t.Errorf("%s: GetModel of an allowed model returned %v", name, err)
 			}
 			if err := quoteOf(t, c, text); err != nil {
-				t.Errorf("%s: a quote of its model: %v", name, err)
+				t.Errorf("%s: a quote for an allowed model returned %v", name, err)
 			}
 			for _, id := range []string{picture, "studio/none"} {
 				_, err := model(t, c, id)
@@ -97,7 +97,7 @@ func TestATeamUsesOnlyItsModels(t *testing.T) {
 					"CreateGeneration": c.call(t.Context(), "GenerationService/CreateGeneration", order(t, id, strings.ReplaceAll(name, " ", "-"), "a lake"), &easelv1.CreateGenerationResponse{}),
 				} {
 					if err == nil {
-						t.Errorf("%s for %s by %s succeeds", call, id, name)
+						t.Errorf("%s of %s by %s succeeded", call, id, name)
 						continue
 					}
 					wantStatus(t, err, codes.PermissionDenied, "MODEL_NOT_ALLOWED", 403)
@@ -124,26 +124,26 @@ func TestATeamReadsItsOrdersOfAModelThatItLost(t *testing.T) {
 		id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
 		limit("[" + text + "]")
 		if _, err := model(t, c, picture); err == nil {
-			t.Fatal("the team still uses the model")
+			t.Fatal("the team can still read the removed model")
 		}
 		if again := created(t, c, order(t, picture, "k", "a lake")); again.GetGeneration().GetGenerationId() != id || !again.GetReplayed() {
-			t.Errorf("a repeat of its order: %v", again)
+			t.Errorf("repeating the order returned %v", again)
 		}
 		done := false
 		if err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: id}, func(m *easelv1.WatchGenerationResponse) {
 			done = done || m.GetUpdate().GetGeneration().GetState() == easelv1.State_STATE_SUCCEEDED
 		}); err != nil || !done {
-			t.Errorf("a watch: %v, done %v", err, done)
+			t.Errorf("the watch ended with %v, succeeded: %v", err, done)
 		}
 		if err := c.call(t.Context(), "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, &easelv1.GetGenerationResponse{}); err != nil {
-			t.Errorf("a read: %v", err)
+			t.Errorf("GetGeneration returned %v", err)
 		}
 		listed := &easelv1.ListGenerationsResponse{}
 		if err := c.call(t.Context(), "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{}, listed); err != nil || len(listed.GetGenerations()) != 1 {
-			t.Errorf("a list: %v, %v", listed, err)
+			t.Errorf("ListGenerations returned %v, %v", listed, err)
 		}
 		if bytes, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id}); err != nil || len(bytes) == 0 {
-			t.Errorf("a download: %d bytes, %v", len(bytes), err)
+			t.Errorf("downloaded %d bytes, %v", len(bytes), err)
 		}
 	})
 }

@@ -100,7 +100,7 @@ func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // faults L7 
 					}
 				}
 				if tried < 5 {
-					t.Errorf("%d methods were tried", tried)
+					t.Errorf("only %d methods were tested", tried)
 				}
 			})
 		}
@@ -130,9 +130,9 @@ func TestTheCatalogsWordsAboutTheBalanceAreForOperators(t *testing.T) {
 			row
 			faults []sandbox.Fault
 		}{
-			"an order":          {row{call: "create", reason: "INSUFFICIENT_BALANCE"}, []sandbox.Fault{refused}},
-			"an order in doubt": {row{call: "create", reason: "SUBMISSION_OUTCOME_UNKNOWN", retry: true}, []sandbox.Fault{{Reset: true, Count: 1}, refused}},
-			"a quote":           {row{call: "quote", reason: "INSUFFICIENT_BALANCE"}, []sandbox.Fault{refused}},
+			"an order":                         {row{call: "create", reason: "INSUFFICIENT_BALANCE"}, []sandbox.Fault{refused}},
+			"an order with an unknown outcome": {row{call: "create", reason: "SUBMISSION_OUTCOME_UNKNOWN", retry: true}, []sandbox.Fault{{Reset: true, Count: 1}, refused}},
+			"a quote":                          {row{call: "quote", reason: "INSUFFICIENT_BALANCE"}, []sandbox.Fault{refused}},
 		} {
 			for by, told := range map[string]bool{"shop": false, "poster": false, "ops": true} {
 				t.Run(name+" of "+by, func(t *testing.T) {
@@ -210,7 +210,7 @@ func wantLabelBudgets(t *testing.T, s *stack, c caller, limit func(cents int), o
 		t.Fatal(err)
 	}
 	if err := orderFor(t, c, text, "k", "none"); err != nil { // a repeated order may have different labels than the first one
-		t.Errorf("a repeat without the label: %v", err)
+		t.Errorf("repeating the order without the label returned %v", err)
 	}
 	n := 0
 	spend := func(project string) error { n++; return orderFor(t, c, picture, fmt.Sprint("k", n), project) }
@@ -226,7 +226,7 @@ func wantLabelBudgets(t *testing.T, s *stack, c caller, limit func(cents int), o
 		t.Errorf("the status is %v", st.Proto())
 	}
 	if err := spend("gemini"); err != nil {
-		t.Errorf("another project: %v", err)
+		t.Errorf("an order for another project returned %v", err)
 	}
 	limit(500)
 	eventually(t, "an order fits the larger budget", func() bool { return spend("apollo") == nil })

@@ -289,7 +289,7 @@ func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { //
 		left []byte // contents of the client CA file after the change
 		life time.Duration
 	}{
-		"both": {both, long}, "the short one's": {files.authority.pem(), short}, "the long one's": {other.pem(), long},
+		"both CAs": {both, long}, "CA of the short chain": {files.authority.pem(), short}, "CA of the long chain": {other.pem(), long},
 	} {
 		t.Run(name, func(t *testing.T) {
 			writeFile(t, files.ClientCAFile, both)
@@ -353,7 +353,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // fault X4
 		load.Wait()
 	})
 	if handshakes < 300 || len(seen) != 4 {
-		t.Errorf("%d handshakes showed %v", handshakes, seen)
+		t.Errorf("got %d handshakes with the certificates %v", handshakes, seen)
 	}
 }
 
@@ -361,9 +361,9 @@ func TestCertificatesThatCannotBeReadAreRefusedAtStart(t *testing.T) {
 	t.Parallel()
 	files := newTLSFiles(t, "server")
 	for name, tls := range map[string]TLS{
-		"a file that is not there": {CertFile: files.CertFile + ".not", KeyFile: files.KeyFile},
-		"a key for a certificate":  {CertFile: files.KeyFile, KeyFile: files.KeyFile},
-		"no authority in the file": {CertFile: files.CertFile, KeyFile: files.KeyFile, ClientCAFile: files.KeyFile},
+		"missing file":                 {CertFile: files.CertFile + ".not", KeyFile: files.KeyFile},
+		"key instead of a certificate": {CertFile: files.KeyFile, KeyFile: files.KeyFile},
+		"no CA in the file":            {CertFile: files.CertFile, KeyFile: files.KeyFile, ClientCAFile: files.KeyFile},
 	} {
 		if _, err := New(configured(servertest.NewStudio(), func(c *Config) { inPipes(c); c.TLS = tls })); err == nil {
 			t.Errorf("%s: no error was returned", name)
@@ -410,8 +410,8 @@ func TestAConnectionEndsWithItsCertificate(t *testing.T) {
 	const life = 30 * time.Second
 	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the time at which a synctest bubble starts
 	for name, end := range map[string]func(tlsFiles, *site){
-		"it has expired": func(tlsFiles, *site) { time.Sleep(life + time.Second) },
-		"its authority is taken out": func(files tlsFiles, s *site) {
+		"expired certificate": func(tlsFiles, *site) { time.Sleep(life + time.Second) },
+		"removed CA": func(files tlsFiles, s *site) {
 			writeFile(t, files.ClientCAFile, newAuthority(t).pem())
 			s.Server.Certificates().Reload()
 		},

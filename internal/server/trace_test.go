@@ -34,7 +34,7 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 			}
 			attempts := spansNamed(spans, "GET /me")
 			if len(attempts) != 2 {
-				t.Fatalf("%d spans", len(attempts))
+				t.Fatalf("got %d attempts, want 2", len(attempts))
 			}
 			for i, code := range []int64{503, 200} {
 				if n, got := attributeOf(attempts[i], "http.request.resend_count").AsInt64(), attributeOf(attempts[i], "http.response.status_code").AsInt64(); n != int64(i) || got != code {
@@ -74,11 +74,11 @@ func TestEveryErrorSaysWhichTraceItIsOf(t *testing.T) {
 		"REST": func(key string) caller { return restCaller{&own, key} },
 	} {
 		for what, err := range map[string]error{
-			"refused by the catalog":  call(s.key).call(ctx, "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "none"}, &easelv1.GetGenerationResponse{}),
-			"refused by the contract": call(s.key).call(ctx, "GenerationService/CreateGeneration", &easelv1.CreateGenerationRequest{ModelId: text}, &easelv1.CreateGenerationResponse{}),
+			"rejected by the catalog": call(s.key).call(ctx, "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "none"}, &easelv1.GetGenerationResponse{}),
+			"rejected by validation":  call(s.key).call(ctx, "GenerationService/CreateGeneration", &easelv1.CreateGenerationRequest{ModelId: text}, &easelv1.CreateGenerationResponse{}),
 		} {
 			if info, _ := detailOf[*errdetails.RequestInfo](t, statusOf(t, err)); info.GetRequestId() != parent[3:35] {
-				t.Errorf("%s, %s: the request id is %q (%v)", name, what, info.GetRequestId(), err)
+				t.Errorf("%s, %s: the request ID is %q (%v)", name, what, info.GetRequestId(), err)
 			}
 			var rest *restFailure
 			if errors.As(err, &rest) && !strings.HasPrefix(rest.header.Get("Traceparent"), parent[:35]) {
@@ -191,7 +191,7 @@ func TestAPushLeadsToThePollThatFoundTheEnd(t *testing.T) {
 		last := pushes[len(pushes)-1]
 		poll := linked(last, "found_by")
 		if len(pushes) < 2 || byID[last.Parent.SpanID()].Name != service+"WatchGeneration" || poll.Name != "poll" || poll.Parent.IsValid() {
-			t.Fatalf("the last of %d pushes was found by %q", len(pushes), poll.Name)
+			t.Fatalf("the last of %d pushes links to %q", len(pushes), poll.Name)
 		}
 		if from, to := linked(poll, "order"), linked(poll, "watch"); from.Name != service+"CreateGeneration" || to.SpanContext.SpanID() != last.Parent.SpanID() {
 			t.Errorf("the poll links to the order %q and the watch %q", from.Name, to.Name)

@@ -21,11 +21,11 @@ func TestADownloadWaitsForTheEndAndALaterWatchSendsWhatItsCallerLacks(t *testing
 		id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
 		data, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, WaitTimeout: durationpb.New(30 * time.Second)})
 		if err != nil || len(data) == 0 {
-			t.Errorf("%d bytes, %v", len(data), err)
+			t.Errorf("downloaded %d bytes, %v", len(data), err)
 		}
 		updates := watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: id})
 		if len(updates) != 1 || updates[0].GetGeneration().GetFile() == nil || !updates[0].GetInitial() {
-			t.Fatalf("updates %v", updates)
+			t.Fatalf("got the updates %v, want one update with a file", updates)
 		}
 		for _, content := range []bool{false, true} {
 			beats, bytes := 0, 0
@@ -40,7 +40,7 @@ func TestADownloadWaitsForTheEndAndALaterWatchSendsWhatItsCallerLacks(t *testing
 				bytes += len(m.GetContent().GetData())
 			})
 			if err != nil || beats != 1 || (bytes > 0) != content {
-				t.Errorf("%d heartbeats, %d bytes and %v; want one, bytes: %v, and OK", beats, bytes, err, content)
+				t.Errorf("got %d heartbeats, %d bytes and %v; want 1 heartbeat, content: %v, and no error", beats, bytes, err, content)
 			}
 		}
 	}, func(o *options) { o.sandbox.Speed = 20 })
@@ -69,7 +69,7 @@ func TestADrainEndsAWaitAndAWatchAndSaysWhenToComeBack(t *testing.T) {
 			t.Errorf("the reconnect delay is missing: %v, %v", of, st)
 		}
 		if closing != easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING {
-			t.Errorf("the watch was closed for %v", closing)
+			t.Errorf("the watch closed with the reason %v", closing)
 		}
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
@@ -128,7 +128,7 @@ func TestAnInterruptedDownloadGoesOnExactlyWhereItBroke(t *testing.T) { // fault
 	}
 	rest, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: next, Etag: etag})
 	if err != nil || !bytes.Equal(append(first, rest...), whole) {
-		t.Errorf("%d and %d bytes are not the %d of the whole: %v", len(first), len(rest), len(whole), err)
+		t.Errorf("the parts of %d and %d bytes differ from the complete %d bytes: %v", len(first), len(rest), len(whole), err)
 	}
 }
 
@@ -155,18 +155,18 @@ func TestAnOrderThatTheCatalogDoesNotShowYetIsNeitherMissingNorDeleted(t *testin
 		hidden := s.sandbox.Inject(sandbox.Fault{Route: errorCalls["read"].route, Status: 404, Body: `{}`})
 		got, err := get(t, c, g.GetGenerationId())
 		if err != nil || got.GetState() != easelv1.State_STATE_QUEUED {
-			t.Errorf("a read returns %v, %v", got, err)
+			t.Errorf("GetGeneration returned %v, %v", got, err)
 		}
 		resp := &easelv1.WaitGenerationResponse{}
 		err = c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{
 			GenerationId: g.GetGenerationId(), Timeout: durationpb.New(3 * time.Second),
 		}, resp)
 		if err != nil || resp.GetGeneration().GetState() != easelv1.State_STATE_QUEUED {
-			t.Errorf("a wait returns %v, %v", resp, err)
+			t.Errorf("WaitGeneration returned %v, %v", resp, err)
 		}
 		again := create(t, c, order(t, picture, "k", "a lake"))
 		if again.GetGenerationId() != g.GetGenerationId() || hidden.Fired() == 0 {
-			t.Errorf("the same key returns %v after %d faults", again, hidden.Fired())
+			t.Errorf("the same key returned %v after %d faults", again, hidden.Fired())
 		}
 		unseen := s.sandbox.Inject(sandbox.Fault{Route: errorCalls["delete"].route, Status: 404, Body: `{}`})
 		err = c.call(t.Context(), "GenerationService/DeleteGeneration",
