@@ -169,7 +169,7 @@ func TestEveryRuleReadsExistingMetricsAndAlertsSayWhatToDo(t *testing.T) {
 			}
 			alerts++
 			if r.Annotations["summary"] == "" || r.Annotations["action"] == "" || !slices.Contains([]string{"page", "ticket"}, r.Labels["severity"]) {
-				t.Errorf("%s lacks a summary, an instruction or a severity", r.Alert)
+				t.Errorf("%s has no summary, no action or no valid severity", r.Alert)
 			}
 		}
 	}
@@ -232,7 +232,7 @@ func TestEveryAlertIsFiredByATest(t *testing.T) {
 	for _, group := range readRules(t).Groups {
 		for _, r := range group.Rules {
 			if r.Alert != "" && (!fired[r.Alert] || !silent[r.Alert]) {
-				t.Errorf("%s: a test fires it: %v, a test sees it silent: %v", r.Alert, fired[r.Alert], silent[r.Alert])
+				t.Errorf("%s: tested while firing: %v, tested while silent: %v", r.Alert, fired[r.Alert], silent[r.Alert])
 			}
 		}
 	}

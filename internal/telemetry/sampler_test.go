@@ -38,9 +38,9 @@ func TestCallerDecidesSamplingUnlessASettingDoes(t *testing.T) { // fault D14
 				ctx  context.Context
 				want bool
 			}{
-				"a root":                    {t.Context(), test.root},
-				"a call of a sampled trace": {callerContext(t, trace.FlagsSampled), test.sampled},
-				"a call of another trace":   {callerContext(t, 0), test.unwanted},
+				"a root span":                  {t.Context(), test.root},
+				"a call in a sampled trace":    {callerContext(t, trace.FlagsSampled), test.sampled},
+				"a call in an unsampled trace": {callerContext(t, 0), test.unwanted},
 			} {
 				_, made := otel.Tracer("test").Start(span.ctx, "span")
 				if made.IsRecording() != span.want {

@@ -130,14 +130,14 @@ func TestTheSettingsOfOpenTelemetryHold(t *testing.T) {
 		settings []string
 		want     received
 	}{
-		"an endpoint":          {[]string{"ENDPOINT=" + plain.URL}, received{path: "/v1/traces"}},
-		"one of traces":        {[]string{"ENDPOINT=http://127.0.0.1:1", "TRACES_ENDPOINT=" + plain.URL + "/other", "HEADERS=key=all", "TRACES_HEADERS=key=traces"}, received{path: "/other", key: "traces"}},
-		"compression":          {[]string{"ENDPOINT=" + plain.URL + "/below", "COMPRESSION=gzip", "PROTOCOL=http/protobuf"}, received{path: "/below/v1/traces", encoding: "gzip"}},
-		"a certificate":        {[]string{"ENDPOINT=" + secure.URL, "CERTIFICATE=" + certificate, "HEADERS=key=secret"}, received{path: "/v1/traces", key: "secret"}},
-		"gRPC":                 {[]string{"ENDPOINT=http://" + l.Addr().String(), "PROTOCOL=grpc", "HEADERS=key=secret"}, received{key: "secret"}},
-		"gRPC, with no scheme": {[]string{"ENDPOINT=localhost:" + strings.TrimPrefix(l.Addr().String(), "127.0.0.1:"), "PROTOCOL=grpc", "INSECURE=true"}, received{}},
-		"gRPC for traces":      {[]string{"TRACES_ENDPOINT=http://" + l.Addr().String(), "TRACES_PROTOCOL=grpc", "PROTOCOL=http/protobuf", "COMPRESSION=gzip"}, received{}},
-		"HTTP for traces only": {[]string{"TRACES_ENDPOINT=" + plain.URL, "PROTOCOL=grpc", "TRACES_PROTOCOL=http/protobuf"}, received{path: "/"}},
+		"an endpoint":            {[]string{"ENDPOINT=" + plain.URL}, received{path: "/v1/traces"}},
+		"an endpoint for traces": {[]string{"ENDPOINT=http://127.0.0.1:1", "TRACES_ENDPOINT=" + plain.URL + "/other", "HEADERS=key=all", "TRACES_HEADERS=key=traces"}, received{path: "/other", key: "traces"}},
+		"compression":            {[]string{"ENDPOINT=" + plain.URL + "/below", "COMPRESSION=gzip", "PROTOCOL=http/protobuf"}, received{path: "/below/v1/traces", encoding: "gzip"}},
+		"a certificate":          {[]string{"ENDPOINT=" + secure.URL, "CERTIFICATE=" + certificate, "HEADERS=key=secret"}, received{path: "/v1/traces", key: "secret"}},
+		"gRPC":                   {[]string{"ENDPOINT=http://" + l.Addr().String(), "PROTOCOL=grpc", "HEADERS=key=secret"}, received{key: "secret"}},
+		"gRPC without a scheme":  {[]string{"ENDPOINT=localhost:" + strings.TrimPrefix(l.Addr().String(), "127.0.0.1:"), "PROTOCOL=grpc", "INSECURE=true"}, received{}},
+		"gRPC for traces":        {[]string{"TRACES_ENDPOINT=http://" + l.Addr().String(), "TRACES_PROTOCOL=grpc", "PROTOCOL=http/protobuf", "COMPRESSION=gzip"}, received{}},
+		"HTTP for traces only":   {[]string{"TRACES_ENDPOINT=" + plain.URL, "PROTOCOL=grpc", "TRACES_PROTOCOL=http/protobuf"}, received{path: "/"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("OTEL_METRICS_EXPORTER", "none")
@@ -148,7 +148,7 @@ func TestTheSettingsOfOpenTelemetryHold(t *testing.T) {
 			c.got = nil
 			exportSpan(t, attribute.String("a", "b"))
 			if len(c.got) != 1 || c.got[0].path != test.want.path || c.got[0].key != test.want.key || c.got[0].encoding != test.want.encoding {
-				t.Fatalf("the collector has %+v, want %+v", c.got, test.want)
+				t.Fatalf("the collector received %+v, want %+v", c.got, test.want)
 			}
 			if span := c.got[0].spans.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()[0]; span.GetName() != "call" || span.GetAttributes()[0].GetKey() != "a" {
 				t.Errorf("the span is %v", span)
@@ -176,7 +176,7 @@ func TestATextThatIsNotValidCostsNoOtherSpan(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", plain.URL)
 	exportSpan(t, attribute.String("user_agent.original", "\xff browser"), attribute.String("url.path", "/v1"))
 	if len(c.got) != 1 {
-		t.Fatalf("the collector has %+v", c.got)
+		t.Fatalf("the collector received %+v, want one request", c.got)
 	}
 	span := c.got[0].spans.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()[0]
 	got := []string{span.GetStatus().GetMessage()}
@@ -184,6 +184,6 @@ func TestATextThatIsNotValidCostsNoOtherSpan(t *testing.T) {
 		got = append(got, a.GetValue().GetStringValue())
 	}
 	if want := []string{"caf\uFFFD", "\uFFFD browser", "/v1"}; !slices.Equal(got, want) {
-		t.Errorf("the request was sent as %q, want %q", got, want)
+		t.Errorf("the exported strings are %q, want %q", got, want)
 	}
 }

@@ -53,7 +53,7 @@ func TestEachRowOfTheTableCanBeReadAndStandsOnce(t *testing.T) {
 		}
 		names[row.Prometheus()] = true
 		if row.Text == "" || row.Kind == "" || row.Unit == "" && !row.Scraped {
-			t.Errorf("%s lacks a text, a kind or a unit", row.Name)
+			t.Errorf("%s has no text, no kind or no unit", row.Name)
 		}
 		if (row.Kind == Histogram) != (row.Buckets != nil) {
 			t.Errorf("%s has the buckets %v", row.Name, row.Buckets)
@@ -78,15 +78,15 @@ func TestNamesOfMetricsFollowTheConventions(t *testing.T) {
 		}
 		for _, other := range Table {
 			if strings.HasPrefix(other.Name, row.Name+".") {
-				t.Errorf("%s is the name of a metric and the beginning of %s", row.Name, other.Name)
+				t.Errorf("the metric name %s is a prefix of %s", row.Name, other.Name)
 			}
 		}
 		if units.MatchString(row.Name) || !ours.MatchString(row.Name) && !conventional.MatchString(row.Name) {
-			t.Errorf("a metric is called %s", row.Name)
+			t.Errorf("the metric name %s violates the conventions", row.Name)
 		}
 		for _, label := range row.Labels {
 			if units.MatchString(label.Name) || !ours.MatchString(label.Name) && !conventional.MatchString(label.Name) {
-				t.Errorf("an attribute of %s is called %s", row.Name, label.Name)
+				t.Errorf("%s has the attribute %s, which violates the conventions", row.Name, label.Name)
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func TestNamesFromOutsideMakeNoSeriesWithoutEnd(t *testing.T) {
 		}
 	}
 	if series > maxSeries || cents != 10_005 {
-		t.Errorf("10,001 models and callers have %d series with %v cents", series, cents)
+		t.Errorf("got %d series with %v cents for 10,001 callers and models", series, cents)
 	}
 }
 

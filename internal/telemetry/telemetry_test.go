@@ -41,17 +41,17 @@ func TestNothingIsExportedUnlessTheEnvironmentSaysSo(t *testing.T) {
 		env             map[string]string
 		traces, metrics bool
 	}{
-		{name: "a fresh machine"},
-		{name: "an endpoint for both", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, traces: true, metrics: true},
+		{name: "no settings"},
+		{name: "an endpoint for traces and metrics", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, traces: true, metrics: true},
 		{name: "an endpoint for traces", env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318"}, traces: true},
 		{name: "an endpoint for metrics", env: map[string]string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://collector:4318"}, metrics: true},
-		{name: "a setting that is no endpoint", env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}},
+		{name: "a setting other than an endpoint", env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}},
 		{name: "an endpoint for logs", env: map[string]string{"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "http://collector:4318"}},
 		{name: "an exporter by name", env: map[string]string{"OTEL_TRACES_EXPORTER": "console"}, traces: true},
-		{name: "none despite an endpoint", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_EXPORTER": "none"}, metrics: true},
-		{name: "the Prometheus exporter, which is always there", env: map[string]string{"OTEL_METRICS_EXPORTER": "prometheus"}},
+		{name: "traces disabled despite an endpoint", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_EXPORTER": "none"}, metrics: true},
+		{name: "the Prometheus exporter, which is always enabled", env: map[string]string{"OTEL_METRICS_EXPORTER": "prometheus"}},
 		{name: "an empty setting", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": ""}},
-		{name: "switched off", env: map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "otlp"}},
+		{name: "SDK disabled", env: map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "otlp"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for name, value := range test.env {

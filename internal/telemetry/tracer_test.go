@@ -27,7 +27,7 @@ func TestAThousandPushesASecondHaveASpan(t *testing.T) {
 				}
 			}
 			if n := len(exporter.GetSpans()); n != maxPushSpans {
-				t.Errorf("after %v %d of %d have one", pause, n, 3*maxPushSpans)
+				t.Errorf("after %v, %d of %d pushes have a span", pause, n, 3*maxPushSpans)
 			}
 		}
 	})

@@ -75,7 +75,7 @@ func TestARequestIsASpanWithoutTheAPIKey(t *testing.T) { // fault X3
 	}
 	spans := exporter.GetSpans()
 	if len(spans) != 1 || spans[0].Name != "GET /generations/{id}" {
-		t.Fatalf("spans: %+v", spans)
+		t.Fatalf("got the spans %+v, want one", spans)
 	}
 	if id := spans[0].SpanContext.TraceID().String(); !strings.Contains(traceparent, id) {
 		t.Errorf("the catalog received the trace %q, not %s", traceparent, id)
@@ -98,17 +98,17 @@ func TestAFailedRequestMakesTheSpanAnError(t *testing.T) {
 		name string
 		base roundTrip
 	}{
-		{"an error of the network", func(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }},
-		{"an error of the upstream", answer(http.StatusInternalServerError, strings.NewReader(""))},
-		{"an error of ours", answer(http.StatusNotFound, strings.NewReader(""))},
-		{"a body that breaks off", answer(http.StatusOK, io.MultiReader(strings.NewReader("half"), brokenReader{}))},
+		{"a network error", func(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }},
+		{"a server error", answer(http.StatusInternalServerError, strings.NewReader(""))},
+		{"a client error", answer(http.StatusNotFound, strings.NewReader(""))},
+		{"a truncated body", answer(http.StatusOK, io.MultiReader(strings.NewReader("half"), brokenReader{}))},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			exporter := record(t)
 			_ = send(t, UpstreamTransport(test.base, slog.New(slog.DiscardHandler)), "http://catalog.test") // the request fails; the test checks only its span
 			spans := exporter.GetSpans()
 			if len(spans) != 1 || spans[0].Status.Code != codes.Error {
-				t.Errorf("spans: %+v", spans)
+				t.Errorf("got the spans %+v, want one error", spans)
 			}
 		})
 	}
@@ -134,7 +134,7 @@ func TestTheCatalogGetsTheIDsOfATraceAndNothingElse(t *testing.T) {
 	}
 	ctx := otel.GetTextMapPropagator().Extract(t.Context(), caller)
 	if baggage.FromContext(ctx).Len() != 1 {
-		t.Fatal("the caller's own baggage is not read")
+		t.Fatal("the caller's baggage was not extracted")
 	}
 	var sent http.Header
 	base := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -154,7 +154,7 @@ func TestTheCatalogGetsTheIDsOfATraceAndNothingElse(t *testing.T) {
 		t.Errorf("traceparent is %q", got)
 	}
 	if all := fmt.Sprint(sent); strings.Contains(all, canary) {
-		t.Errorf("the catalog received %s", all)
+		t.Errorf("the catalog received the tracestate or baggage: %s", all)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestAnAPIKeyInABrokenAnswerIsInNoSpan(t *testing.T) { // fault X3
 			base := &http.Transport{}
 			t.Cleanup(base.CloseIdleConnections)
 			if err := send(t, UpstreamTransport(base, slog.New(slog.DiscardHandler)), answering(t, broken+"\r\n\r\n")); err == nil {
-				t.Fatal("the response is not broken")
+				t.Fatal("the malformed response caused no error")
 			}
 			if err := shutdown(t.Context()); err != nil {
 				t.Fatal(err)
