@@ -51,7 +51,7 @@ func TestThePagesOfClientsRunTheExamplesAsTheTestsDo(t *testing.T) {
 		}
 		line := strings.Join(command, " ") + ` studio/landscape "a calm sea at dusk" sea.png`
 		if !strings.Contains(strings.ReplaceAll(proctest.Read(t, page), "'", ""), line) {
-			t.Errorf("%s does not run the example in %s by %s", page, language, line)
+			t.Errorf("%s does not run the %s example with the command %s", page, language, line)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestTheClientsHaveTheStepsOfAService(t *testing.T) {
 	page := proctest.Read(t, "docs", "callers.md")
 	rows := regexp.MustCompile("(?m)^\\| \\d\\. [^|]+ \\| `(\\w+)` \\| `(\\w+)` \\| `(\\w+)` \\| `(\\w+)` \\|$").FindAllStringSubmatch(page, -1)
 	if len(rows) != 4 {
-		t.Fatalf("found %q", rows)
+		t.Fatalf("found the steps %q, want 4", rows)
 	}
 	for _, row := range rows {
 		for n, language := range []string{"go", "python", "typescript", "java"} {
@@ -117,7 +117,7 @@ func newClients(t *testing.T, s stack) (clients []*client) {
 			c.command = []string{proctest.Build(t, "./clients/go/example")}
 		}
 		if c.command == nil {
-			t.Fatalf("no example is in %q", language)
+			t.Fatalf("no example for the language %q", language)
 		}
 		s.addKey(c.key)
 		clients = append(clients, c)
@@ -173,7 +173,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	together(t, clients, (*client).watching)
 	for _, c := range clients {
 		if id := must(t)(c.run.Await(0, `(?m)^ordered: (\S+)`, patience)); id != ids[c] {
-			t.Errorf("%s: the same key became %s and %s", c.language, ids[c], id)
+			t.Errorf("%s: the same key returned %s and %s", c.language, ids[c], id)
 		}
 	}
 
@@ -185,7 +185,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 
 	for _, c := range clients {
 		if c.wire.Freeze() == 0 {
-			t.Fatalf("%s: there was nothing to freeze", c.language)
+			t.Fatalf("%s: no open connection to freeze", c.language)
 		}
 		c.wire.CutAt.Store(300 << 10)
 	}
@@ -212,10 +212,10 @@ func (c *client) check(t *testing.T, s stack, id string) {
 	}
 	order := s.onlyOrder(c.key)
 	if got, want := proctest.Read(t, c.file), s.content(c.key, order); got != want || len(want) < 300<<10 {
-		t.Errorf("%s: the file has %d bytes that differ from the catalog's %d", c.language, len(got), len(want))
+		t.Errorf("%s: the file of %d bytes differs from the catalog's %d bytes", c.language, len(got), len(want))
 	}
 	if left, _ := filepath.Glob(c.file + ".*"); len(left) > 0 {
-		t.Errorf("%s: left behind: %q", c.language, left)
+		t.Errorf("%s: temporary files were not deleted: %q", c.language, left)
 	}
 	if order.ID != id {
 		t.Errorf("%s: the catalog has the order %+v", c.language, order)

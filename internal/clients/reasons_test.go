@@ -35,7 +35,7 @@ func readTable(t *testing.T) (table errorTable) {
 		t.Fatal(err)
 	}
 	if easelv1.Reasons != text {
-		t.Fatal("clients/reasons.json has changed: make generate")
+		t.Fatal("clients/reasons.json has changed; run make generate")
 	}
 	return table
 }

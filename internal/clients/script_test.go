@@ -180,7 +180,7 @@ func (s *script) play(t *testing.T, command []string) {
 		t.Fatalf("the program exited with %d, %v:\n%s", code, err, said)
 	}
 	if least, _ := time.ParseDuration(s.AtLeast); time.Since(began) < least {
-		t.Errorf("the program took %v", time.Since(began))
+		t.Errorf("the program exited too early, after %v", time.Since(began))
 	}
 	s.comparePrints(t, said)
 	for _, part := range s.Logs {
@@ -190,7 +190,7 @@ func (s *script) play(t *testing.T, command []string) {
 	}
 	s.compareRequests(t, served.requests())
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); len(left) > 0 || strings.Contains(said, "Damaged") && exists(file) {
-		t.Errorf("left behind: %q", left)
+		t.Errorf("temporary or damaged files were not deleted: %q", left)
 	}
 	if info, err := os.Stat(file); s.Files["FILE"] != "" && (err != nil || info.Mode().IsRegular()) {
 		t.Errorf("the %s is %v, %v", s.Files["FILE"], info, err)

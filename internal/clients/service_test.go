@@ -86,7 +86,7 @@ func (s stack) checkService(run *proctest.Process, pattern, dir, key string) {
 	}
 	s.Log(said)
 	if got := proctest.Read(s, dir, "hills.png"); got != s.content(key, s.onlyOrder(key)) {
-		s.Errorf("the file has %d bytes that differ from the catalog's bytes", len(got))
+		s.Errorf("the file of %d bytes differs from the catalog's content", len(got))
 	}
 }
 
@@ -129,7 +129,7 @@ func restartUnder(t *testing.T, dir, language string) {
 	}
 	s.awaitWatches(1)
 	if wire.Freeze() == 0 {
-		t.Fatal("there was nothing to freeze")
+		t.Fatal("no open connection to freeze")
 	}
 	s.Heal()
 	s.checkService(run, `studio/landscape 1 orders \d+ cents`, dir, key)
