@@ -23,7 +23,7 @@ func Eventually(t testing.TB, limit time.Duration, what string, is func() bool, 
 		for _, one := range said {
 			text += "\n" + one()
 		}
-		t.Fatalf("waited %v in vain: %s%s", limit, what, text)
+		t.Fatalf("condition not met within %v: %s%s", limit, what, text)
 	}
 }
 
