@@ -77,7 +77,7 @@ func TestAChangeIsTakenAfterASecond(t *testing.T) {
 	openPair(t, func(p *pair) {
 		p.write(t, 1, "c") // the new text has the same length as the old one, so that only the content differs
 		time.Sleep(Interval - time.Nanosecond)
-		p.want(t, "within the second", "a+b")
+		p.want(t, "before a second has passed", "a+b")
 		time.Sleep(time.Nanosecond)
 		p.want(t, "after a second", "a+c")
 		for range 5 {
@@ -85,7 +85,7 @@ func TestAChangeIsTakenAfterASecond(t *testing.T) {
 			p.want(t, "while nothing changes", "a+c")
 		}
 		if p.parsed != 2 {
-			t.Errorf("the files were parsed %d times", p.parsed)
+			t.Errorf("the files were parsed %d times, want 2", p.parsed)
 		}
 		p.wantLogged(t, "pair has changed", 1)
 	})
@@ -124,13 +124,13 @@ func TestTheOldValueStaysWhileFilesCannotBeRead(t *testing.T) {
 
 		p.write(t, 0, "a")
 		time.Sleep(Interval)
-		p.want(t, "when it is back", "a+b")
+		p.want(t, "after the file was restored", "a+b")
 		p.wantLogged(t, "pair has changed", 0)
 		p.wantLogged(t, "pair readable again", 1)
 
 		p.write(t, 0, "broken")
 		time.Sleep(Interval)
-		p.want(t, "when it breaks again", "a+b")
+		p.want(t, "while the file is broken again", "a+b")
 		p.wantLogged(t, "pair unreadable", 3)
 	})
 }
@@ -142,7 +142,7 @@ func TestManyCallersReadTheFilesOnceASecond(t *testing.T) {
 			time.Sleep(Interval)
 			var callers sync.WaitGroup
 			for range 100 {
-				callers.Go(func() { p.want(t, "to one of many", "a+b") })
+				callers.Go(func() { p.want(t, "for one of many callers", "a+b") })
 			}
 			callers.Wait()
 		}
@@ -194,7 +194,7 @@ func TestNobodyWaitsForASlowReadOfAnother(t *testing.T) {
 		for range 4 {
 			began := time.Now()
 			if got := v.Get(); got != "old" || time.Since(began) != 0 {
-				t.Errorf("%q after %v", got, time.Since(began))
+				t.Errorf("Get returned %q after %v, want the old value without delay", got, time.Since(began))
 			}
 			time.Sleep(Interval)
 		}
@@ -202,7 +202,7 @@ func TestNobodyWaitsForASlowReadOfAnother(t *testing.T) {
 		synctest.Wait()
 		slowness = 0
 		if got := v.Get(); got != "new" {
-			t.Errorf("afterwards the value is %q", got)
+			t.Errorf("after the slow read, the value is %q", got)
 		}
 	})
 }
@@ -220,6 +220,6 @@ func TestFilesThatCannotBeReadAtFirstAreAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := open(); err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "broken") {
-		t.Errorf("with a broken one: %v", err)
+		t.Errorf("with a broken file: %v", err)
 	}
 }
