@@ -25,7 +25,7 @@ func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 	}
 	for _, a := range all {
 		if a.Time.IsZero() || !strings.HasPrefix(a.ID, "aud_") {
-			t.Errorf("an entry of the audit trail is %+v", a)
+			t.Errorf("audit entry without a time or a valid ID: %+v", a)
 		}
 		lines = append(lines, strings.Join([]string{a.Actor, a.Origin, string(a.Action), a.Subject, a.Was, a.Became}, " "))
 	}
@@ -82,7 +82,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if got := strings.Join(told, " "); got != "order.resolve order.resolve events.replay content.fetch order.erase" {
-			t.Errorf("the operator was notified of %s", got)
+			t.Errorf("Audited received the actions %s", got)
 		}
 	})
 }
@@ -141,13 +141,13 @@ func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
 				_, err := l.EraseFor(t.Context(), &ledger.Act{By: ada, Action: ledger.ActErase}, own(t, l, "g2"))
 				return err
 			},
-			"line": func() error { return l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActErase}) },
+			"audit": func() error { return l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActErase}) },
 		} {
 			if err := do(); err == nil {
 				t.Errorf("%s: the change was not rejected", name)
 			}
 			if after := l.Ask(t, state); after != before || before != "1 0 0 0" {
-				t.Errorf("%s: the state was %q and is now %q", name, before, after)
+				t.Errorf("%s: the state is %q before and %q after, want 1 0 0 0", name, before, after)
 			}
 		}
 	})
@@ -199,7 +199,7 @@ func TestPagesOfTheAuditHaveEachLineOnce(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, []string{"g0", "g1", "g2", "g3", "g4", "g5", "g6"}) {
-			t.Errorf("the pages of the audit trail have %q", got)
+			t.Errorf("the pages of the audit trail contain %q", got)
 		}
 	})
 }

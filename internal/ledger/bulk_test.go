@@ -48,11 +48,11 @@ func ordersOf(owner string, state lifecycle.State, age time.Duration) string {
 
 var (
 	bulkWorks = map[string]bulkWork{
-		"a replay":                   {"events", eventsOf(ledger.EventGivenUp, time.Hour), "state = 2", false, replay},
-		"giving events up":           {"events", eventsOf(ledger.EventPending, 25*time.Hour), "state = 0", true, giveUp},
-		"deletion of old events":     {"events", eventsOf(ledger.EventSent, 8*24*time.Hour), "TRUE", false, forgetEvents},
-		"deletion of refused orders": {"orders", ordersOf("'studio'", lifecycle.Refused, 48*time.Hour), "state = 3", false, forgetRefused},
-		"erasure after the days":     {"orders", ordersOf("'studio'", lifecycle.Placed, 48*time.Hour), "settled = 1 AND erased = 0", false, retain},
+		"replay of events":            {"events", eventsOf(ledger.EventGivenUp, time.Hour), "state = 2", false, replay},
+		"abandoning of events":        {"events", eventsOf(ledger.EventPending, 25*time.Hour), "state = 0", true, giveUp},
+		"deletion of old events":      {"events", eventsOf(ledger.EventSent, 8*24*time.Hour), "TRUE", false, forgetEvents},
+		"deletion of rejected orders": {"orders", ordersOf("'studio'", lifecycle.Refused, 48*time.Hour), "state = 3", false, forgetRefused},
+		"erasure of old orders":       {"orders", ordersOf("'studio'", lifecycle.Placed, 48*time.Hour), "settled = 1 AND erased = 0", false, retain},
 	}
 	bulkWorksInMemory = map[string]bulkWork{
 		"deletion of old orders":  {"orders", ordersOf("'studio'", lifecycle.Placed, 48*time.Hour), "owner = 'studio'", false, prune},
@@ -109,10 +109,10 @@ func testBulkWork(t *testing.T, url string, work bulkWork) {
 		t.Error(err)
 	}
 	if left := l.Ask(t, `SELECT CAST(COUNT(*) AS TEXT) FROM `+work.table+` WHERE `+work.left); left != "0" {
-		t.Errorf("%s rows are left", left)
+		t.Errorf("%s rows are not processed", left)
 	}
 	if most := largest(); most == 0 || most > maxStep {
-		t.Errorf("a transaction changes %d rows", most)
+		t.Errorf("the largest transaction changes %d rows", most)
 	}
 }
 

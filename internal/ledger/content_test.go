@@ -18,12 +18,12 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 		teams map[string]ledger.Team
 		want  ledger.ContentState
 	}{
-		"unknown here":           {"studio", map[string]ledger.Team{"shop": {}}, ledger.ContentWaiting},
-		"without a callers file": {"studio", nil, ledger.ContentDoomed},
-		"known":                  {"studio", map[string]ledger.Team{"studio": {}}, ledger.ContentDoomed},
-		"known, and keeps":       {"studio", map[string]ledger.Team{"studio": {KeepDeleted: true}}, ledger.ContentWaiting},
-		"anonymous":              {"", nil, ledger.ContentDoomed},
-		"anonymous beside teams": {"", map[string]ledger.Team{"studio": {}}, ledger.ContentDoomed},
+		"team not in the callers file": {"studio", map[string]ledger.Team{"shop": {}}, ledger.ContentWaiting},
+		"team without a callers file":  {"studio", nil, ledger.ContentDoomed},
+		"team that keeps no copies":    {"studio", map[string]ledger.Team{"studio": {}}, ledger.ContentDoomed},
+		"team that keeps copies":       {"studio", map[string]ledger.Team{"studio": {KeepDeleted: true}}, ledger.ContentWaiting},
+		"no team and no callers file":  {"", nil, ledger.ContentDoomed},
+		"no team, with a callers file": {"", map[string]ledger.Team{"studio": {}}, ledger.ContentDoomed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
@@ -68,7 +68,7 @@ func takeOne(t *testing.T, l *ledger.Ledger, kind string) ledger.Job {
 	t.Helper()
 	taken, err := l.TakeJobs(t.Context(), kind, "studio", 10)
 	if err != nil || len(taken) != 1 {
-		t.Fatalf("%d jobs are taken, %v", len(taken), err)
+		t.Fatalf("TakeJobs returns %d jobs, want 1, and the error %v", len(taken), err)
 	}
 	return taken[0]
 }
@@ -178,7 +178,7 @@ func TestCopiedLedgerHasTheJobsOfItsContents(t *testing.T) {
 		mustCopy(t, from, to)
 		l = wanting(t, to)
 		if copying, deleting := takeOne(t, l, ledger.CopyJob), takeOne(t, l, ledger.DeleteJob); copying.Ref != "g1" || deleting.Ref != "g2" {
-			t.Errorf("the copy of %s and the deletion of %s are due", copying.Ref, deleting.Ref)
+			t.Errorf("the copy of %s and the deletion of %s are due, want g1 and g2", copying.Ref, deleting.Ref)
 		}
 	})
 }
@@ -201,7 +201,7 @@ func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
 		fetch()
 		job = takeOne(t, l, ledger.CopyJob)
 		if job.Attempts != 0 || job.Age > time.Minute {
-			t.Errorf("the job is %+v", job)
+			t.Errorf("the job of the new request is %+v", job)
 		}
 		finish(t, l, job, ledger.Outcome{Change: ledger.CopyAbandoned(job, "gone")})
 		if c, _, err := l.Content(t.Context(), "g1"); err != nil || c.State != ledger.ContentFailed || c.Problem != "gone" {

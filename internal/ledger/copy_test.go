@@ -70,7 +70,7 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 		shut(t, l)
 		mustCopy(t, back, copied)
 		if _, err := ledger.Open(t.Context(), ledger.Config{URL: copied, Catalog: "https://another.example"}); err == nil || !strings.Contains(err.Error(), "belongs to the catalog") {
-			t.Errorf("the copy opens for another catalog: %v", err)
+			t.Errorf("opening the copy for another catalog returns %v", err)
 		}
 	})
 }
@@ -159,11 +159,11 @@ func TestABackupIsWrittenBesideTheServer(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".easel*")); err != nil || len(left) > 0 {
-		t.Errorf("the files %q are left", left)
+		t.Errorf("the temporary files %q remain", left)
 	}
 	restored := open(t, "sqlite:"+file)
 	if o := own(t, restored, "g1"); o.IdempotencyKey != "before" {
-		t.Errorf("the backup has %+v", o)
+		t.Errorf("the order in the backup is %+v", o)
 	}
 	for _, refused := range []struct{ url, file, says string }{
 		{url, file, "exists; use a new file"},
@@ -184,11 +184,11 @@ func TestALedgerIsMigratedByAnotherUserThanTheOneThatServes(t *testing.T) {
 	change(t, owner, "CREATE ROLE "+name+" LOGIN PASSWORD 'p'")
 	serving := changed(t, owner, func(u *url.URL) { u.User = url.UserPassword(name, "p") })
 	if _, err := ledger.Open(t.Context(), ledger.Config{URL: serving, Catalog: theCatalog}); err == nil || !strings.Contains(err.Error(), "easel ledger migrate") {
-		t.Errorf("without permissions the ledger opens with %v", err)
+		t.Errorf("opening the ledger without permissions returns %v", err)
 	}
 	version, applied, err := ledger.Migrate(t.Context(), owner, ledger.By{Actor: "dba"})
 	if err != nil || int(version) != len(applied) || applied[0] != "1_initial" {
-		t.Fatalf("%d, %q, %v", version, applied, err)
+		t.Fatalf("the migration returns %d, %q, %v", version, applied, err)
 	}
 	if version, applied, err := ledger.Migrate(t.Context(), owner, ledger.By{Actor: "dba"}); err != nil || version != 1 || len(applied) > 0 {
 		t.Errorf("the second migration returns %d, %q, %v", version, applied, err)

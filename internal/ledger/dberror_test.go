@@ -18,7 +18,7 @@ func wantRefusal(t *testing.T, url, cure string) {
 	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window})
 	if err == nil {
 		_ = l.Close()
-		t.Fatal("the unusable ledger opens")
+		t.Fatal("opening the unusable ledger succeeded")
 	}
 	wantCure(t, err, cure)
 }
@@ -26,14 +26,14 @@ func wantRefusal(t *testing.T, url, cure string) {
 func wantCure(t *testing.T, err error, cure string) {
 	t.Helper()
 	if err == nil {
-		t.Fatal("there is no error")
+		t.Fatal("got no error")
 	}
 	text := err.Error()
 	if !strings.Contains(text, "EASEL_LEDGER_URL") || !strings.Contains(text, cure) || strings.Contains(text, "\n") {
-		t.Errorf("%q is not a single line that contains %q", text, cure)
+		t.Errorf("%q is not a single line with EASEL_LEDGER_URL and %q", text, cure)
 	}
 	if strings.Contains(text, "hunter2") {
-		t.Errorf("the password is in %q", text)
+		t.Errorf("the error contains the password: %q", text)
 	}
 }
 

@@ -104,7 +104,7 @@ func TestWhatIsErasedIsInNoByteOfTheLedger(t *testing.T) {
 		}
 		kept := own(t, l, "g1")
 		if !kept.Erased || kept.Record != "" || len(kept.Labels) > 0 || kept.CostCents == nil || kept.Status != lifecycle.Succeeded {
-			t.Errorf("the order is %+v", kept)
+			t.Errorf("the erased order is %+v", kept)
 		}
 		wantAnswer(t, l, request("secret"), lifecycle.Replay, "a repeat of the erased order")
 		if lines, err := l.Movements(t.Context(), o.ID); err != nil || len(lines) < 3 {
@@ -147,7 +147,7 @@ func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
 		}
 		told, err := l.Events(t.Context(), ledger.EventFilter{}, 100)
 		if err != nil || len(told) != 10 {
-			t.Errorf("%d events, %v", len(told), err)
+			t.Errorf("got %d events, want 10, and the error %v", len(told), err)
 		}
 		for _, e := range told {
 			if strings.Contains(e.Data, prompt) {
@@ -186,7 +186,7 @@ func TestWhatIsErasedIsToldBefore(t *testing.T) {
 			t.Errorf("the events are %q", got)
 		}
 		if due := takeDeliveries(t, l, "studio"); len(due) != 2 {
-			t.Errorf("the due deliveries are %v", due)
+			t.Errorf("the due deliveries are %v, want 2", due)
 		}
 	})
 }

@@ -44,7 +44,7 @@ func events(t *testing.T, l *ledger.Ledger) (all []string) {
 		ids[e.ID] = true
 	}
 	if len(ids) != len(found) {
-		t.Errorf("%d events have %d ids", len(found), len(ids))
+		t.Errorf("%d events have only %d different IDs", len(found), len(ids))
 	}
 	return all
 }
@@ -68,7 +68,7 @@ func dueEvents(t *testing.T, l *ledger.Ledger, owner string) (all []string) {
 			err = l.ReleaseJob(t.Context(), job)
 		}
 		if err != nil || !found || e.Subject != job.Line || e.Attempts != job.Attempts {
-			t.Errorf("the job %+v delivers %+v, %v", job, e, err)
+			t.Errorf("the job %+v does not match its event %+v, %v", job, e, err)
 		}
 		all = append(all, e.Subject+" "+strings.TrimPrefix(e.Type, "easel.generation."))
 	}
@@ -91,16 +91,16 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 		seen      []saw
 		published []string
 	}{
-		"it has succeeded":                     {[]saw{{Status: lifecycle.Queued}, {Status: lifecycle.Running}, {Status: lifecycle.Succeeded}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku"}},
-		"it is seen again":                     {[]saw{{Status: lifecycle.Succeeded}, {Status: lifecycle.Succeeded}, {Status: lifecycle.Queued}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku"}},
-		"it was refunded":                      {[]saw{{Status: lifecycle.Failed}, {Status: lifecycle.Refunded}, {Status: lifecycle.Failed}}, []string{"generation.failed: g1 failed false 7 a haiku", "generation.refunded: g1 refunded false 7 a haiku"}},
-		"it was refunded after a success":      {[]saw{{Status: lifecycle.Succeeded}, {Status: lifecycle.Refunded}, {Status: lifecycle.Refunded}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku", "generation.refunded: g1 succeeded false 7 a haiku"}},
-		"nobody saw it fail":                   {[]saw{{Status: lifecycle.Refunded}}, []string{"generation.refunded: g1 refunded false 7 a haiku"}},
-		"it was deleted":                       {[]saw{{Status: lifecycle.Succeeded}, {Deleted: true}, {Deleted: true}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku", "generation.deleted: g1 succeeded true 7 a haiku"}},
-		"it was deleted before anybody saw it": {[]saw{{Deleted: true}}, []string{"generation.deleted: g1 placed true 7 a haiku"}},
-		"its end is recorded late":             {[]saw{{Deleted: true}, {Status: lifecycle.Succeeded}}, []string{"generation.deleted: g1 placed true 7 a haiku", "generation.succeeded: g1 succeeded false 7 a haiku"}},
-		"it is not visible yet":                {[]saw{{NotFound: true}}, nil},
-		"it runs":                              {[]saw{{Status: lifecycle.Queued}, {Status: lifecycle.Running}, {}}, nil},
+		"success":                                {[]saw{{Status: lifecycle.Queued}, {Status: lifecycle.Running}, {Status: lifecycle.Succeeded}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku"}},
+		"repeated and outdated states":           {[]saw{{Status: lifecycle.Succeeded}, {Status: lifecycle.Succeeded}, {Status: lifecycle.Queued}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku"}},
+		"failure and refund":                     {[]saw{{Status: lifecycle.Failed}, {Status: lifecycle.Refunded}, {Status: lifecycle.Failed}}, []string{"generation.failed: g1 failed false 7 a haiku", "generation.refunded: g1 refunded false 7 a haiku"}},
+		"refund after a success":                 {[]saw{{Status: lifecycle.Succeeded}, {Status: lifecycle.Refunded}, {Status: lifecycle.Refunded}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku", "generation.refunded: g1 succeeded false 7 a haiku"}},
+		"refund without an observed failure":     {[]saw{{Status: lifecycle.Refunded}}, []string{"generation.refunded: g1 refunded false 7 a haiku"}},
+		"deletion after a success":               {[]saw{{Status: lifecycle.Succeeded}, {Deleted: true}, {Deleted: true}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku", "generation.deleted: g1 succeeded true 7 a haiku"}},
+		"deletion before any state was observed": {[]saw{{Deleted: true}}, []string{"generation.deleted: g1 placed true 7 a haiku"}},
+		"success observed after the deletion":    {[]saw{{Deleted: true}, {Status: lifecycle.Succeeded}}, []string{"generation.deleted: g1 placed true 7 a haiku", "generation.succeeded: g1 succeeded false 7 a haiku"}},
+		"not found":                              {[]saw{{NotFound: true}}, nil},
+		"queued and running":                     {[]saw{{Status: lifecycle.Queued}, {Status: lifecycle.Running}, {}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
@@ -132,10 +132,10 @@ func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // fault M5
 			conclude(t, l, write(t, l, r), lifecycle.Named, name)
 			observe(t, l, name, lifecycle.Observation{Status: lifecycle.Succeeded})
 			if all, err := l.Events(t.Context(), ledger.EventFilter{}, 1); err != nil || len(all) != 1 || all[0].State != ledger.EventKept {
-				t.Errorf("the ledger has %+v, %v", all, err)
+				t.Errorf("the events are %+v, want one that is kept, %v", all, err)
 			}
 			if due := dueEvents(t, l, "print"); len(due) > 0 {
-				t.Errorf("before the receiver is known, %q are due", due)
+				t.Errorf("before the receiver is known, the due events are %q", due)
 			}
 			if err := deliver(); err != nil {
 				t.Fatal(err)
@@ -191,7 +191,7 @@ func TestLaterEventFollowsAKeptOne(t *testing.T) { // fault M5
 
 func TestNothingIsWrittenWhereNobodyCanBeTold(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		for name, forwarded := range map[string]bool{"without teams": false, "of a forwarded API key": true} {
+		for name, forwarded := range map[string]bool{"without teams": false, "with a forwarded API key": true} {
 			o := eventConfig(ledger.Limits{})
 			if !forwarded {
 				o = nil
@@ -256,7 +256,7 @@ func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
 		r := request("5")
 		r.Limits = limits
 		if _, _, err := l.Write(t.Context(), r); err == nil {
-			t.Error("an order above the budget is written")
+			t.Error("an order above the budget was written")
 		}
 		if got := events(t, l); len(got) != 2 {
 			t.Errorf("after a rejection the written events are %q", got)
@@ -284,13 +284,13 @@ func TestAHigherChargeReachesAThreshold(t *testing.T) { // fault T7
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(20)}))
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 		if got := events(t, l); len(got) > 0 {
-			t.Errorf("the written events are %q", got)
+			t.Errorf("before the higher charge, the written events are %q", got)
 		}
 		l.Exec(t, "UPDATE orders SET cost_cents = NULL, reserved_cents = 11")
 		l.Exec(t, "UPDATE budgets SET spent_cents = 0, reserved_cents = 11")
 		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Queued, CostCents: cents(17)})
 		if got := events(t, l); !slices.Equal(got, []string{"budget.threshold: day17 0 20"}) {
-			t.Errorf("the written events are %q", got)
+			t.Errorf("after the higher charge, the written events are %q", got)
 		}
 	})
 }
@@ -361,7 +361,7 @@ func TestEventIsGivenUpAfterADay(t *testing.T) {
 			}
 		}
 		if due := dueEvents(t, l, "studio"); !slices.Equal(due, []string{"g1 refunded", "g2 succeeded"}) {
-			t.Errorf("after the event was abandoned, %q are due", due)
+			t.Errorf("after the event was abandoned, the due events are %q", due)
 		}
 		if given, err := l.Events(t.Context(), ledger.EventFilter{Owner: "studio", GivenUp: true}, 10); err != nil || len(given) != 1 || given[0].ID != failed || given[0].Problem != "500" || given[0].Attempts != 1 {
 			t.Errorf("the abandoned events are %+v, %v", given, err)
@@ -419,7 +419,7 @@ func TestOneOfManyReplicasWritesTheEvent(t *testing.T) {
 		}
 		all.Wait()
 		if got := events(t, l); len(got) != 1 {
-			t.Errorf("the written events are %q", got)
+			t.Errorf("the written events are %q, want 1", got)
 		}
 	})
 }

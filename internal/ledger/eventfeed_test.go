@@ -49,11 +49,11 @@ func TestTheFeedHasEachEventOnceInTheOrderOfItsSubject(t *testing.T) {
 		studio := "studio"
 		ids, _ := feed(t, l, &studio, 0)
 		if want := []string{"a-1", "a-2", "a-3"}; !slices.Equal(ids, want) {
-			t.Errorf("the feed of an owner has %q", ids)
+			t.Errorf("the feed of an owner contains %q", ids)
 		}
 		all, last := feed(t, l, nil, 0)
 		if len(all) != 6 {
-			t.Errorf("the feed has %q", all)
+			t.Errorf("the feed contains %q, want 6 events", all)
 		}
 		change(t, url, eventRow("studio", "a", 4, 24*time.Hour))
 		if ids, _ = feed(t, l, nil, last); !slices.Equal(ids, []string{"a-4"}) {
@@ -81,7 +81,7 @@ func TestTheFeedSkipsNoEventThatIsCommittedLate(t *testing.T) {
 	change(t, url, eventRow("studio", "late", 1, 0))
 	ids, last := feed(t, l, nil, 0)
 	if !slices.Equal(ids, []string{"late-1"}) {
-		t.Errorf("while the earlier event is not committed, the feed has %q", ids)
+		t.Errorf("while the earlier event is not committed, the feed contains %q", ids)
 	}
 	if err := early.Commit(); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestTwoProcessesNumberEventsOnce(t *testing.T) {
 	}
 	all, err := one.Feed(t.Context(), nil, 0, 2000)
 	if err != nil || len(all) != 1200 || all[len(all)-1].Position != 1200 {
-		t.Errorf("%d events have positions: %v", len(all), err)
+		t.Errorf("got %d events, want 1200 with the positions 1 to 1200; the error is %v", len(all), err)
 	}
 }
 
@@ -126,10 +126,10 @@ func TestADeletedEventIsKnownByItsPosition(t *testing.T) {
 		}
 		state, err := l.FeedState(t.Context(), "first")
 		if err != nil || state.Deleted == 0 || state.Last != 2 || time.Since(state.Oldest) > time.Hour {
-			t.Errorf("the state is %+v, %v", state, err)
+			t.Errorf("the state of the feed is %+v, %v", state, err)
 		}
 		if again, _ := l.FeedState(t.Context(), "second"); state.ID != "first" || again.ID != "first" {
-			t.Errorf("the ID of the feed is %q, and then %q", state.ID, again.ID)
+			t.Errorf("the ID of the feed is %q and then %q, want first both times", state.ID, again.ID)
 		}
 	})
 }
@@ -169,7 +169,7 @@ func TestTheFeedStartsAtATime(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ids, _ := feed(t, l, nil, at); len(ids) != 0 {
-			t.Errorf("after the last event the feed has %q", ids)
+			t.Errorf("after the last event, the feed contains %q", ids)
 		}
 	})
 }

@@ -38,23 +38,23 @@ func TestExpiredOrderIsNotResent(t *testing.T) { // fault M16
 		conclude(t, l, write(t, l, unlimited), lifecycle.Uncertain, "")
 		read, _, err := l.Get(t.Context(), o.ID)
 		if until, again := l.ResendUntil(read, theAPIKey); err != nil || !again || !until.Equal(r.ExpireTime) {
-			t.Errorf("before the expire time it is resent until %v: %v, %v", until, again, err)
+			t.Errorf("before the expire time, the order may be resent until %v: %v, %v", until, again, err)
 		}
 		pass(t, l)
 		l.Exec(t, "UPDATE orders SET retry_time = 0")
 		if resumed, found, err := l.Resume(t.Context(), theAPIKey, ""); !found || err != nil || resumed.IdempotencyKey != unlimited.IdempotencyKey {
-			t.Errorf("resumed is %+v, %v, %v", resumed, found, err)
+			t.Errorf("the resumed order is %+v, %v, %v", resumed, found, err)
 		}
 		wantNoResume(t, l, "the expired order is resumed")
 		r.ExpireTime = time.Time{} // a repeat without an expire time does not remove the expire time of the first request
 		if again, step := call(t, l, r); step.Answer != lifecycle.Unresolved || !again.IsPastExpireTime() {
-			t.Errorf("its caller is told %+v", step)
+			t.Errorf("the step for a repeat is %+v", step)
 		}
 		if moved, err := l.Expire(t.Context(), 10); moved != 1 || err != nil {
-			t.Errorf("the reservations of %d orders expire: %v", moved, err)
+			t.Errorf("the reservations of %d orders expire, want 1: %v", moved, err)
 		}
 		if read, _, err = l.Get(t.Context(), o.ID); err != nil || read.ReservedCents != 0 || read.UnconfirmedCents != r.PriceCents || read.Inputs != "" {
-			t.Errorf("it becomes %+v, %v", read, err)
+			t.Errorf("the expired order is %+v, %v", read, err)
 		}
 		resolve(t, l, o, theAPIKey, ledger.Resolution{Generation: "g1", By: ada})
 	})
@@ -67,17 +67,17 @@ func TestLeaseEndsWithTheExpireTime(t *testing.T) { // fault M16
 		r := expiring(t, l, request("k"), rest)
 		o := write(t, l, r)
 		if left := l.Sendable(o); left <= 0 || left > rest {
-			t.Errorf("the first attempt may be sent for %v", left)
+			t.Errorf("the first attempt may be sent within %v", left)
 		}
 		if may, left, err := l.Renew(t.Context(), o.ID, 1, theAPIKey); !may || left <= 0 || left > rest || err != nil {
-			t.Errorf("the next attempt may be sent for %v: %v, %v", left, may, err)
+			t.Errorf("the next attempt may be sent within %v: %v, %v", left, may, err)
 		}
 		pass(t, l)
 		if may, _, err := l.Renew(t.Context(), o.ID, 1, theAPIKey); may || !errors.Is(err, ledger.ErrOrderExpired) {
-			t.Errorf("after the expire time: %v, %v", may, err)
+			t.Errorf("after the expire time, Renew returns %v, %v", may, err)
 		}
 		if may, _, err := l.Renew(t.Context(), o.ID, 2, theAPIKey); may || err != nil {
-			t.Errorf("under another lease: %v, %v", may, err)
+			t.Errorf("under another lease, Renew returns %v, %v", may, err)
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestExpiredOrderReleasesEveryBudget(t *testing.T) { // fault M16
 		o := write(t, l, expiring(t, l, limited("k"), time.Hour))
 		pass(t, l)
 		if got := conclude(t, l, o, lifecycle.TurnedAway, ""); got != lifecycle.NotPlaced {
-			t.Errorf("the answer is %v", got)
+			t.Errorf("a rejection after the expire time returns %v", got)
 		}
 		write(t, l, limited("next"))
 		wantNoDifference(t, url)
@@ -119,10 +119,10 @@ func TestNewOrderNeedsAFutureExpireTime(t *testing.T) {
 			}
 		}
 		if _, free, err := l.Write(t.Context(), past); free || !errors.Is(err, ledger.ErrOrderExpired) {
-			t.Errorf("written although the time has passed: %v, %v", free, err)
+			t.Errorf("writing an expired order returns %v, %v", free, err)
 		}
 		if all, err := l.List(t.Context(), ledger.Filter{AnyState: true}, ledger.Position{}, 10); len(all) != 0 || err != nil {
-			t.Errorf("the ledger has %+v, %v", all, err)
+			t.Errorf("the ledger contains %+v, want no orders, %v", all, err)
 		}
 	})
 }

@@ -23,7 +23,7 @@ func TestALateGenerationIsRecordedUnderAReusedKey(t *testing.T) { // faults M2, 
 			t.Errorf("recording the late generation returns %+v, %v", step, err)
 		}
 		if own, err := l.Own(t.Context(), nil, "gen_1"); err != nil || own["gen_1"].ID != first.ID || *own["gen_1"].CostCents != 11 {
-			t.Errorf("the ledger has %+v, %v", own, err)
+			t.Errorf("the order with the late generation is %+v, %v", own, err)
 		}
 		if o, step := call(t, l, request("monday")); o.ID != second.ID || step.Action != lifecycle.Wait {
 			t.Errorf("a repeat of the key returns %+v, %+v", o, step)

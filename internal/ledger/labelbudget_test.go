@@ -64,7 +64,7 @@ func TestMoneyReturnsToTheLabelBudget(t *testing.T) {
 				t.Fatal(n, err)
 			}
 			if kept := l.Ask(t, "SELECT COUNT(*) FROM labels WHERE order_id = '"+o.ID+"'"); kept != "1" {
-				t.Errorf("%s labels are kept", kept)
+				t.Errorf("the erased order has %s labels, want 1", kept)
 			}
 			observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Refunded, CostCents: cents(9)})
 		},
@@ -74,7 +74,7 @@ func TestMoneyReturnsToTheLabelBudget(t *testing.T) {
 				l := open(t, url)
 				o := write(t, l, labeled("k", "apollo", 11))
 				if _, _, err := l.Write(t.Context(), labeled("too many", "apollo", 11)); err == nil {
-					t.Error("a second order fits the budget")
+					t.Error("an order above the budget was written")
 				}
 				write(t, l, labeled("other", "gemini", 11))
 				end(t, l, o)
@@ -146,11 +146,11 @@ func TestThresholdsAreThoseOfTheTeamAndOfTheTotal(t *testing.T) {
 		}
 		for owner, want := range map[string][]int64{"studio": {50, 100}, "print": nil, ledger.AllOwners: {25, 75}} {
 			if got := percentages(t, l, owner); !slices.Equal(got, want) {
-				t.Errorf("%s is notified at %v, want %v", owner, got, want)
+				t.Errorf("the thresholds in the events of %s are %v, want %v", owner, got, want)
 			}
 		}
 		if due := dueEvents(t, l, ledger.AllOwners); len(due) != 1 { // the second delivery has to wait for the first
-			t.Errorf("the deliveries of the total budget are %q", due)
+			t.Errorf("the due deliveries of the total budget are %q, want 1", due)
 		}
 		l.Exec(t, "DELETE FROM jobs")
 		l.Exec(t, "DELETE FROM events") // deletes the events, as the ledger itself does after seven days

@@ -82,7 +82,7 @@ func TestMoneyExpiresBesideACorrectedLease(t *testing.T) {
 		turnClockBack(t, l, 24*time.Hour)
 		l.Exec(t, fmt.Sprintf("UPDATE orders SET order_time = order_time - %d", (2*window).Microseconds()))
 		if moved, err := l.Expire(t.Context(), 10); moved != 1 || err != nil {
-			t.Errorf("the reservations of %d orders expire, %v", moved, err)
+			t.Errorf("the reservations of %d orders expire, want 1, %v", moved, err)
 		}
 	})
 }

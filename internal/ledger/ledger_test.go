@@ -50,11 +50,11 @@ func request(key string) ledger.Request {
 func write(t *testing.T, l *ledger.Ledger, r ledger.Request) ledger.Order {
 	t.Helper()
 	if _, step, err := l.Call(t.Context(), r); err != nil || step.Action != lifecycle.Write {
-		t.Fatalf("a new idempotency key: %+v, %v", step, err)
+		t.Fatalf("the step for a new idempotency key is %+v, %v", step, err)
 	}
 	o, free, err := l.Write(t.Context(), r)
 	if err != nil || !free {
-		t.Fatalf("writing: free %v, %v", free, err)
+		t.Fatalf("writing the order returns %v, %v", free, err)
 	}
 	return o
 }
@@ -118,7 +118,7 @@ func TestAnOrderThatWasPlacedIsReplayed(t *testing.T) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
 		if got := conclude(t, l, o, lifecycle.Named, "g1"); got != lifecycle.Replay {
-			t.Errorf("the conclusion returns %v", got)
+			t.Errorf("concluding with a generation ID returns %v", got)
 		}
 		again, step := call(t, l, request("k"))
 		if step.Answer != lifecycle.Replay || again.Generation != "g1" || again.CostCents == nil || *again.CostCents != 9 || again.Inputs != "" {
@@ -141,11 +141,11 @@ func TestACertainRefusalFreesTheKeyAndTheMoney(t *testing.T) {
 		r := request("k")
 		r.Limits.DailyCents = cents(11)
 		if got := conclude(t, l, write(t, l, r), lifecycle.TurnedAway, ""); got != lifecycle.NotPlaced {
-			t.Errorf("the conclusion returns %v", got)
+			t.Errorf("a rejection returns %v", got)
 		}
 		o := write(t, l, r) // the rejected order no longer reserves the key or the money
 		if o.Leases != 1 {
-			t.Errorf("the new order has %d leases", o.Leases)
+			t.Errorf("the new order has %d leases, want 1", o.Leases)
 		}
 	})
 }
@@ -285,7 +285,7 @@ func race(t *testing.T, l *ledger.Ledger, url string, many int, request func(n i
 			case isFull:
 				rejected = append(rejected, full)
 			case err != nil || !free:
-				t.Errorf("the key is free: %v, %v", free, err)
+				t.Errorf("writing an order returns %v, %v", free, err)
 			default:
 				placed++
 			}
@@ -318,7 +318,7 @@ func TestALedgerBelongsToOneCatalog(t *testing.T) { // fault T10
 		shut(t, open(t, url))
 		_, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://other.example", ResendWindow: window})
 		if err == nil || !strings.Contains(err.Error(), "EASEL_LEDGER_URL") || !strings.Contains(err.Error(), theCatalog) {
-			t.Errorf("the error is %v", err)
+			t.Errorf("opening the ledger for another catalog returns %v", err)
 		}
 	})
 }
@@ -337,7 +337,7 @@ func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 			meanwhile func(ledger.Order) // changes the order before the outcome is recorded
 			step      lifecycle.Step
 		}{
-			{"still so", func(ledger.Order) {}, lifecycle.Step{Answer: lifecycle.Replay}},
+			{"unchanged", func(ledger.Order) {}, lifecycle.Step{Answer: lifecycle.Replay}},
 			{"placed", func(o ledger.Order) { conclude(t, l, o, lifecycle.Named, "g placed") }, lifecycle.Step{Answer: lifecycle.Replay}},
 			{"another", func(o ledger.Order) { conclude(t, l, o, lifecycle.Named, "another") }, lifecycle.Step{Answer: lifecycle.Replay, Action: lifecycle.Report}},
 			{"refused", func(o ledger.Order) { conclude(t, l, o, lifecycle.TurnedAway, "") }, lifecycle.Step{Answer: lifecycle.Replay, Action: lifecycle.Report}},
@@ -365,7 +365,7 @@ func own(t *testing.T, l *ledger.Ledger, generation string) ledger.Order {
 	t.Helper()
 	found, err := l.Own(t.Context(), nil, generation)
 	if err != nil || len(found) != 1 {
-		t.Fatalf("%s: %v, %v", generation, found, err)
+		t.Fatalf("the orders of %s are %v, %v", generation, found, err)
 	}
 	return found[generation]
 }

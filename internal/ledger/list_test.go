@@ -51,7 +51,7 @@ func TestAListBeginsWhereItsFilterSays(t *testing.T) {
 			}
 		}
 		if got, err := l.List(t.Context(), ledger.Filter{Since: all[0].Time.Add(time.Microsecond)}, ledger.Position{}, 10); err != nil || len(got) != 0 {
-			t.Errorf("after the latest order, the list has %v, %v", got, err)
+			t.Errorf("after the latest order, the list contains %v, %v", got, err)
 		}
 	})
 }
@@ -66,19 +66,19 @@ func TestAListHasWhatItsFilterChooses(t *testing.T) {
 			filter ledger.Filter
 			want   []string
 		}{
-			"everybody's":              {ledger.Filter{}, []string{"g3", "g2", "g1", "g0"}},
-			"an owner's":               {ledger.Filter{Owner: &studio}, []string{"g3", "g2", "g0"}},
-			"of a model":               {ledger.Filter{ModelID: "vendor/draw"}, []string{"g3"}},
-			"in a state, or another":   {ledger.Filter{Statuses: []lifecycle.Status{lifecycle.Refunded, lifecycle.Failed}}, []string{"g2"}},
-			"with a label":             {ledger.Filter{Owner: &studio, Labels: map[string]string{"job": "0"}}, []string{"g2", "g0"}},
-			"of another owner":         {ledger.Filter{Owner: new("shop")}, nil},
-			"without a match":          {ledger.Filter{ModelID: "vendor/draw", Labels: map[string]string{"job": "0"}}, nil},
-			"of unknown outcome":       {ledger.Filter{Unresolved: true}, []string{""}},
-			"whose money may move yet": {ledger.Filter{Unsettled: true}, nil},
-			"in a state and existing":  {ledger.Filter{Statuses: []lifecycle.Status{lifecycle.Succeeded}}, []string{"g1", "g0"}},
-			"existing":                 {ledger.Filter{Existing: true}, []string{"g2", "g1", "g0"}},
-			"deleted":                  {ledger.Filter{Deleted: true}, []string{"g3"}},
-			"deleted, or in a state":   {ledger.Filter{Deleted: true, Statuses: []lifecycle.Status{lifecycle.Refunded}}, []string{"g3", "g2"}},
+			"all":                        {ledger.Filter{}, []string{"g3", "g2", "g1", "g0"}},
+			"of an owner":                {ledger.Filter{Owner: &studio}, []string{"g3", "g2", "g0"}},
+			"of a model":                 {ledger.Filter{ModelID: "vendor/draw"}, []string{"g3"}},
+			"in one of two states":       {ledger.Filter{Statuses: []lifecycle.Status{lifecycle.Refunded, lifecycle.Failed}}, []string{"g2"}},
+			"with a label":               {ledger.Filter{Owner: &studio, Labels: map[string]string{"job": "0"}}, []string{"g2", "g0"}},
+			"of an owner without orders": {ledger.Filter{Owner: new("shop")}, nil},
+			"no match":                   {ledger.Filter{ModelID: "vendor/draw", Labels: map[string]string{"job": "0"}}, nil},
+			"with an unknown outcome":    {ledger.Filter{Unresolved: true}, []string{""}},
+			"unsettled":                  {ledger.Filter{Unsettled: true}, nil},
+			"existing and in a state":    {ledger.Filter{Statuses: []lifecycle.Status{lifecycle.Succeeded}}, []string{"g1", "g0"}},
+			"existing":                   {ledger.Filter{Existing: true}, []string{"g2", "g1", "g0"}},
+			"deleted":                    {ledger.Filter{Deleted: true}, []string{"g3"}},
+			"deleted or in a state":      {ledger.Filter{Deleted: true, Statuses: []lifecycle.Status{lifecycle.Refunded}}, []string{"g3", "g2"}},
 		} {
 			all, err := l.List(t.Context(), row.filter, ledger.Position{}, 10)
 			if err != nil {
@@ -89,7 +89,7 @@ func TestAListHasWhatItsFilterChooses(t *testing.T) {
 				got = append(got, o.Generation)
 			}
 			if !slices.Equal(got, row.want) {
-				t.Errorf("%s are %q", name, got)
+				t.Errorf("%s: the generations are %q", name, got)
 			}
 			if row.filter.Unresolved { // unresolved orders have no generations to compare
 				continue
@@ -124,7 +124,7 @@ func TestThePagesOfAListHaveEachOrderOnce(t *testing.T) {
 			}
 		}
 		if want := []string{"g31", "g20", "g11", "g00"}; !slices.Equal(got, want) {
-			t.Errorf("the pages have %q", got)
+			t.Errorf("the pages contain %q", got)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestUsageCountsEveryCentOnce(t *testing.T) {
 		l := open(t, url)
 		start := time.Now().Add(-time.Hour)
 		if all, err := l.Usage(t.Context(), ledger.UsageQuery{End: time.Now(), Most: 10}); err != nil || len(all) != 0 {
-			t.Errorf("before the first order: %+v, %v", all, err)
+			t.Errorf("before the first order, the usage is %+v, %v", all, err)
 		}
 		several(t, l)
 		ask := func(q ledger.UsageQuery) []ledger.Usage {
@@ -152,11 +152,11 @@ func TestUsageCountsEveryCentOnce(t *testing.T) {
 		total := ask(ledger.UsageQuery{})
 		want := ledger.Usage{Dimensions: []string{}, Orders: 4, Failed: 1, Unknown: 1, CostCents: 46, RefundedCents: 12, ReservedCents: 11}
 		if got := fmt.Sprint(total); got != fmt.Sprint([]ledger.Usage{want}) {
-			t.Errorf("in all: %s", got)
+			t.Errorf("the total usage is %s", got)
 		}
 		owners := ask(ledger.UsageQuery{By: []ledger.Dimension{ledger.ByOwner, ledger.ByModel}})
 		if len(owners) != 3 || !slices.Equal(owners[0].Dimensions, []string{"print", "studio/poster"}) || owners[0].CostCents != 11 {
-			t.Errorf("by owner and model: %+v", owners)
+			t.Errorf("the usage by owner and model is %+v", owners)
 		}
 		var paged []ledger.Usage
 		for after := []string(nil); ; after = paged[len(paged)-1].Dimensions {
@@ -167,12 +167,12 @@ func TestUsageCountsEveryCentOnce(t *testing.T) {
 			paged = append(paged, page...)
 		}
 		if fmt.Sprint(paged) != fmt.Sprint(owners) {
-			t.Errorf("by pages: %+v", paged)
+			t.Errorf("the pages of the usage are %+v", paged)
 		}
 		labels := ask(ledger.UsageQuery{Owner: &studio, By: []ledger.Dimension{ledger.ByDay, ledger.ByCaller, ledger.ByLabel}, LabelName: "job"})
 		today := time.Now().UTC().Format(time.DateOnly)
 		if len(labels) != 2 || !slices.Equal(labels[0].Dimensions, []string{today, "studio-service", "0"}) || labels[0].CostCents != 22 || labels[1].CostCents != 13 {
-			t.Errorf("by day, caller and label: %+v", labels)
+			t.Errorf("the usage by day, caller and label is %+v", labels)
 		}
 	})
 }
@@ -189,7 +189,7 @@ func TestTheOwnersOfUnknownOrdersAreNamedOnce(t *testing.T) {
 			}
 		}
 		if owners, err := l.UnresolvedOwners(t.Context()); err != nil || !slices.Equal(owners, []string{"print", "studio"}) {
-			t.Errorf("the owners are %q, %v", owners, err)
+			t.Errorf("the owners of unknown orders are %q, %v", owners, err)
 		}
 	})
 }

@@ -22,9 +22,9 @@ const lockedFor = 10 * time.Second
 
 func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // fault M3
 	for name, statement := range map[string]string{
-		"the budget of a team": `SELECT * FROM budgets FOR UPDATE`,
-		"the end of an order":  `SELECT * FROM orders FOR UPDATE`,
-		"the whole table":      `LOCK TABLE orders IN ACCESS EXCLUSIVE MODE`,
+		"rows of budgets": `SELECT * FROM budgets FOR UPDATE`,
+		"rows of orders":  `SELECT * FROM orders FOR UPDATE`,
+		"table of orders": `LOCK TABLE orders IN ACCESS EXCLUSIVE MODE`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,15 +58,15 @@ func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 	other.Hang(t, `SELECT * FROM orders WHERE idempotency_key = 'locked' FOR UPDATE`)
 	begin := time.Now()
 	if o, found, err := l.Resume(t.Context(), theAPIKey, ""); !found || err != nil || o.IdempotencyKey != "free" {
-		t.Errorf("%q is resumed, %v, %v", o.IdempotencyKey, found, err)
+		t.Errorf("the resumed order is %q, %v, %v", o.IdempotencyKey, found, err)
 	}
 	wantNoResume(t, l, "a second order is resumed")
 	l.Exec(t, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000 WHERE idempotency_key = 'free'")
 	if moved, err := l.Expire(t.Context(), 10); moved != 1 || err != nil {
-		t.Errorf("the reservations of %d orders expire, %v", moved, err)
+		t.Errorf("the reservations of %d orders expire, want 1, %v", moved, err)
 	}
 	if took := time.Since(begin); took > 2*time.Second {
-		t.Errorf("the work took %v", took)
+		t.Errorf("Resume and Expire took %v, want at most 2s", took)
 	}
 }
 
@@ -102,14 +102,14 @@ func TestATransactionThatWasGivenUpIsRepeated(t *testing.T) { // fault M14
 	for _, code := range []string{"40001", "40P01"} {
 		given := &pgconn.PgError{Code: code}
 		if begun, err := l.Repeat(t, 2, given); begun != 3 || err != nil {
-			t.Errorf("%s: the transaction started %d times, %v", code, begun, err)
+			t.Errorf("%s: the transaction started %d times, want 3, %v", code, begun, err)
 		}
 		if begun, err := l.Repeat(t, 1000, given); begun > 10 || err == nil {
-			t.Errorf("%s: the transaction started %d times, %v", code, begun, err)
+			t.Errorf("%s: the transaction started %d times, want at most 10 and an error: %v", code, begun, err)
 		}
 	}
 	if begun, err := l.Repeat(t, 1, &pgconn.PgError{Code: "23505"}); begun != 1 || err == nil {
-		t.Errorf("after another error the transaction started %d times, %v", begun, err)
+		t.Errorf("after another error, the transaction started %d times, want 1 and an error: %v", begun, err)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestAReportHoldsUpNoOrder(t *testing.T) {
 		o := write(t, l, request("beside"))
 		conclude(t, l, o, lifecycle.Named, "g1")
 		if own, err := l.Own(t.Context(), nil, "g1"); len(own) != 1 || err != nil {
-			t.Errorf("the order is not read while reports run: %v", err)
+			t.Errorf("the order can't be read while reports run: %v", err)
 		}
 		if took := time.Since(begin); took > 3*time.Second {
 			t.Errorf("an order took %v while reports ran", took)
@@ -175,7 +175,7 @@ func TestAnOrderThatIsLockedIsRecordedLater(t *testing.T) { // fault M3
 	began := time.Now()
 	_, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}, AtOnce: true})
 	if away, ok := errors.AsType[*ledger.Unavailable](err); !ok || !away.Locked || time.Since(began) > time.Second {
-		t.Errorf("after %v: %v", time.Since(began), err)
+		t.Errorf("after %v, Observe returns %v", time.Since(began), err)
 	}
 }
 

@@ -46,10 +46,10 @@ func TestOrdersWithMoneyReservedAreListed(t *testing.T) {
 			filter ledger.Filter
 			want   []string
 		}{
-			"all":              {ledger.Filter{Reserved: true}, []string{"unknown", "placed"}},
-			"those unknown":    {ledger.Filter{Reserved: true, Unresolved: true}, []string{"unknown"}},
-			"of their owner":   {ledger.Filter{Reserved: true, Owner: new("studio")}, []string{"unknown", "placed"}},
-			"of another owner": {ledger.Filter{Reserved: true, Owner: new("press")}, nil},
+			"all":                        {ledger.Filter{Reserved: true}, []string{"unknown", "placed"}},
+			"with an unknown outcome":    {ledger.Filter{Reserved: true, Unresolved: true}, []string{"unknown"}},
+			"of an owner":                {ledger.Filter{Reserved: true, Owner: new("studio")}, []string{"unknown", "placed"}},
+			"of an owner without orders": {ledger.Filter{Reserved: true, Owner: new("press")}, nil},
 		} {
 			found, err := l.List(t.Context(), row.filter, ledger.Position{}, 10)
 			var keys []string
@@ -57,11 +57,11 @@ func TestOrdersWithMoneyReservedAreListed(t *testing.T) {
 				keys = append(keys, o.IdempotencyKey)
 			}
 			if err != nil || !slices.Equal(keys, row.want) {
-				t.Errorf("%s are %q, %v", name, keys, err)
+				t.Errorf("%s: the orders are %q, %v", name, keys, err)
 			}
 		}
 		if until, again := l.ResendUntil(unknown, theAPIKey); !again || until.Sub(unknown.Time) != window {
-			t.Errorf("%v: the order may be resent until %v, and was placed at %v", again, until, unknown.Time)
+			t.Errorf("the order may be resent: %v, until %v; its order time is %v", again, until, unknown.Time)
 		}
 		if _, again := l.ResendUntil(unknown, "another"); again {
 			t.Error("the order may be resent under another API key")

@@ -55,7 +55,7 @@ func TestBackupHoldsOrdersInFlight(t *testing.T) {
 		}
 		wantHeld(t, r, restored, first.ID)
 		if o, step := call(t, r, request("first")); step.Action != lifecycle.Submit || o.Held || o.Leases != 2 {
-			t.Errorf("the caller's repeat is %+v, %+v", o, step)
+			t.Errorf("the caller's repeat returns %+v, %+v", o, step)
 		}
 		change(t, restored, "UPDATE orders SET leased_until = 0, retry_time = 0")
 		if _, found, err := r.Resume(t.Context(), theAPIKey, ""); !found || err != nil {

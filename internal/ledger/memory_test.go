@@ -17,10 +17,10 @@ func TestPruningKeepsTheNewestOrdersOfEachOwner(t *testing.T) { // faults A7, D1
 		pruned  int
 		left    string
 	}{
-		"one owner's orders push out no others":      {placed: []string{"a", "b", "c", "d"}, other: "modest", pruned: 3, left: "unknown,modest,d"},
-		"refused orders count like others":           {placed: []string{"placed"}, refused: []string{"first", "second"}, pruned: 1, left: "unknown,first,second"},
-		"an order that is old keeps no place in use": {placed: []string{"a", "b", "c", "d"}, old: "a", pruned: 2, left: "unknown,c,d"},
-		"an order that is old is deleted":            {placed: []string{"a", "b"}, old: "a", pruned: 1, left: "unknown,b"},
+		"orders of another owner are kept":       {placed: []string{"a", "b", "c", "d"}, other: "modest", pruned: 3, left: "unknown,modest,d"},
+		"rejected orders count toward the limit": {placed: []string{"placed"}, refused: []string{"first", "second"}, pruned: 1, left: "unknown,first,second"},
+		"old order above the limit":              {placed: []string{"a", "b", "c", "d"}, old: "a", pruned: 2, left: "unknown,c,d"},
+		"old order within the limit":             {placed: []string{"a", "b"}, old: "a", pruned: 1, left: "unknown,b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,11 +60,11 @@ func TestALateNameFindsAnOrderThatALaterLeaseHadRefused(t *testing.T) { // fault
 	l.Exec(t, `UPDATE orders SET order_time = order_time - 660000000, leased_until = 0`) // makes the order 11 minutes older, and ends its lease
 	later, step := call(t, l, request("k"))
 	if step.Action != lifecycle.Submit {
-		t.Fatalf("the repeat is %+v", step)
+		t.Fatalf("the step for the repeat is %+v", step)
 	}
 	conclude(t, l, later, lifecycle.KeyRefused, "")
 	if pruned, err := l.Prune(t.Context(), 100); err != nil || pruned != 0 {
-		t.Errorf("%d orders pruned, %v", pruned, err)
+		t.Errorf("%d orders pruned, want 0, %v", pruned, err)
 	}
 	if answer := conclude(t, l, first, lifecycle.Named, "g1"); answer != lifecycle.Replay {
 		t.Errorf("concluding with the generation of the first attempt returns %v", answer)
@@ -86,7 +86,7 @@ func TestALedgerForgetsRefusedOrdersAfterADay(t *testing.T) { // fault D10
 			age   string
 			want  int
 			later string
-		}{{"86300000000", 0, "of this day"}, {"200000000", 1, "of the day before"}} {
+		}{{"86300000000", 0, "younger than a day"}, {"200000000", 1, "older than a day"}} {
 			l.Exec(t, `UPDATE orders SET order_time = order_time - `+step.age)
 			if forgotten, err := l.ForgetRefused(t.Context()); err != nil || forgotten != step.want {
 				t.Errorf("%d rejected orders %s are deleted, %v", forgotten, step.later, err)
@@ -103,7 +103,7 @@ func TestADurableLedgerIsNotPruned(t *testing.T) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 		if pruned, err := l.Prune(t.Context(), 0); err != nil || pruned != 0 || !l.IsDurable() {
-			t.Errorf("%d orders pruned, %v", pruned, err)
+			t.Errorf("%d orders pruned, want 0 in a durable ledger, %v", pruned, err)
 		}
 	})
 }

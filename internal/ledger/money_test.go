@@ -20,17 +20,17 @@ func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // faults T6, T7
 		seen            []saw
 		spent, reserved int64
 	}{
-		"nothing is known yet":                    {nil, 0, 11},
-		"it has cost more than it was quoted for": {[]saw{{Status: lifecycle.Queued, CostCents: cents(13)}}, 13, 0},
-		"it is charged later":                     {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}}, 0, 11}, // fault M7
-		"it is charged in part":                   {[]saw{{Status: lifecycle.Queued, CostCents: cents(4)}}, 4, 7},
-		"the highest charge counts":               {[]saw{{Status: lifecycle.Queued, CostCents: cents(13)}, {Status: lifecycle.Running, CostCents: cents(99)}, {Status: lifecycle.Succeeded, CostCents: cents(13)}}, 99, 0},
-		"a list leaves out what it has cost":      {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}, {Status: lifecycle.Succeeded}}, 0, 11}, // fault M7
-		"an old state comes after a newer one":    {[]saw{{Status: lifecycle.Refunded, CostCents: cents(9)}, {Status: lifecycle.Failed, CostCents: cents(9)}}, 0, 0},
-		"it was refunded":                         {[]saw{{Status: lifecycle.Failed, CostCents: cents(9)}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
-		"it was refunded after its success":       {[]saw{{Status: lifecycle.Succeeded, CostCents: cents(9)}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
-		"it has succeeded without a price":        {[]saw{{Status: lifecycle.Succeeded, Whole: true}}, 11, 0},
-		"it was deleted before it had a price":    {[]saw{{Status: lifecycle.Queued, Deleted: true}}, 11, 0},
+		"no observation":                                {nil, 0, 11},
+		"charge above the reserved price":               {[]saw{{Status: lifecycle.Queued, CostCents: cents(13)}}, 13, 0},
+		"charge of 0 before the end":                    {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}}, 0, 11}, // fault M7
+		"charge below the reserved price":               {[]saw{{Status: lifecycle.Queued, CostCents: cents(4)}}, 4, 7},
+		"several charges, the highest counts":           {[]saw{{Status: lifecycle.Queued, CostCents: cents(13)}, {Status: lifecycle.Running, CostCents: cents(99)}, {Status: lifecycle.Succeeded, CostCents: cents(13)}}, 99, 0},
+		"success without a charge in a list":            {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}, {Status: lifecycle.Succeeded}}, 0, 11}, // fault M7
+		"outdated failure after a refund":               {[]saw{{Status: lifecycle.Refunded, CostCents: cents(9)}, {Status: lifecycle.Failed, CostCents: cents(9)}}, 0, 0},
+		"failure and refund":                            {[]saw{{Status: lifecycle.Failed, CostCents: cents(9)}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
+		"refund after a success":                        {[]saw{{Status: lifecycle.Succeeded, CostCents: cents(9)}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
+		"success without a charge in a complete record": {[]saw{{Status: lifecycle.Succeeded, Whole: true}}, 11, 0},
+		"deletion before a charge":                      {[]saw{{Status: lifecycle.Queued, Deleted: true}}, 11, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
@@ -64,13 +64,13 @@ func TestTheFirstChargeAboveTheReservedPriceIsTold(t *testing.T) { // fault T7
 		seen     []saw
 		exceeded []int64
 	}{
-		"above, once":                       {11, nil, []saw{{Status: lifecycle.Queued}, {Status: lifecycle.Running, CostCents: cents(13)}, {Status: lifecycle.Succeeded, CostCents: cents(13)}}, []int64{0, 11, 0}},
-		"above, with its refund":            {11, nil, []saw{{Status: lifecycle.Refunded, CostCents: cents(13)}}, []int64{11}},
-		"above, after all was settled":      {11, nil, []saw{{Status: lifecycle.Succeeded}, {Status: lifecycle.Succeeded, CostCents: cents(13)}}, []int64{0, 11}},
-		"as reserved":                       {11, nil, []saw{{Status: lifecycle.Queued, CostCents: cents(11)}}, []int64{0}},
-		"a later one above":                 {11, nil, []saw{{Status: lifecycle.Queued, CostCents: cents(9)}, {Status: lifecycle.Running, CostCents: cents(13)}, {Status: lifecycle.Running, CostCents: cents(17)}}, []int64{0, 11, 0}},
-		"it was in the answer to the order": {11, cents(13), []saw{{Status: lifecycle.Queued, CostCents: cents(13)}}, []int64{0}},
-		"nothing was reserved":              {0, nil, []saw{{Status: lifecycle.Queued, CostCents: cents(13)}}, []int64{0}},
+		"charge above the price, repeated":                         {11, nil, []saw{{Status: lifecycle.Queued}, {Status: lifecycle.Running, CostCents: cents(13)}, {Status: lifecycle.Succeeded, CostCents: cents(13)}}, []int64{0, 11, 0}},
+		"charge above the price, with its refund":                  {11, nil, []saw{{Status: lifecycle.Refunded, CostCents: cents(13)}}, []int64{11}},
+		"charge above the price, after a success without a charge": {11, nil, []saw{{Status: lifecycle.Succeeded}, {Status: lifecycle.Succeeded, CostCents: cents(13)}}, []int64{0, 11}},
+		"charge equal to the price":                                {11, nil, []saw{{Status: lifecycle.Queued, CostCents: cents(11)}}, []int64{0}},
+		"charge above the price, after a lower charge":             {11, nil, []saw{{Status: lifecycle.Queued, CostCents: cents(9)}, {Status: lifecycle.Running, CostCents: cents(13)}, {Status: lifecycle.Running, CostCents: cents(17)}}, []int64{0, 11, 0}},
+		"charge above the price in the response to the order":      {11, cents(13), []saw{{Status: lifecycle.Queued, CostCents: cents(13)}}, []int64{0}},
+		"no reserved price":                                        {0, nil, []saw{{Status: lifecycle.Queued, CostCents: cents(13)}}, []int64{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
@@ -98,7 +98,7 @@ func TestAGenerationOfSomebodyElseIsNotFound(t *testing.T) { // fault T2
 		}
 		for owner, generation := range map[string]string{"print": "g1", "studio": "g2"} {
 			if own, err := l.Own(t.Context(), &owner, generation); len(own) != 0 || err != nil {
-				t.Errorf("%s of %s is %+v, %v", generation, owner, own, err)
+				t.Errorf("%s is found for the owner %s: %+v, %v", generation, owner, own, err)
 			}
 		}
 	})
@@ -148,7 +148,7 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 		for _, settled := range []bool{false, true} {
 			observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Failed, CostCents: cents(9)})
 			if o := own(t, l, "g1"); o.Settled != settled || (o.UnconfirmedCents == 9) != settled {
-				t.Errorf("the order is settled: %v, with %+v", o.Settled, o.Money)
+				t.Errorf("the order is settled: %v; its amounts are %+v", o.Settled, o.Money)
 			}
 			l.Exec(t, "UPDATE orders SET failed_time = failed_time - 600000000")
 		}
@@ -180,18 +180,18 @@ func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // fault M4
 		unseen := lifecycle.Observation{NotFound: true}
 		look("soon after the order", notFound, 0, "", false)
 		look("later", notFound, 60, "", false)
-		look("within a minute of it", notFound, 50, "", false)
-		look("of another API key", notFound, 50, "another", false)
-		look("while nothing else is answered", unseen, 50, "", false)
-		look("two minutes later", notFound, 20, "", true)
+		look("50 seconds later", notFound, 50, "", false)
+		look("under another API key", notFound, 50, "another", false)
+		look("without another successful read", unseen, 50, "", false)
+		look("after more than a minute", notFound, 20, "", true)
 		if o := own(t, l, "g1"); o.UnconfirmedCents != 11 {
-			t.Errorf("the money of the missing generation is %+v", o.Money)
+			t.Errorf("the amounts of the missing generation are %+v", o.Money)
 		}
-		look("when it is back", alive, 60, "", false)
-		look("another time", notFound, 60, "", false)
-		look("and again", notFound, 61, "", true)
-		look("and back", alive, 60, "", false)
-		look("a deletion of ours", lifecycle.Observation{Deleted: true}, 60, "", true)
-		look("an old record of a list", alive, 60, "", true)
+		look("found again", alive, 60, "", false)
+		look("not found again", notFound, 60, "", false)
+		look("not found for another minute", notFound, 61, "", true)
+		look("found once more", alive, 60, "", false)
+		look("deleted by a call", lifecycle.Observation{Deleted: true}, 60, "", true)
+		look("outdated record in a list", alive, 60, "", true)
 	})
 }

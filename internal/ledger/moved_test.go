@@ -33,7 +33,7 @@ func TestAKeyOfACallerIsOneOrderWhateverItsTeam(t *testing.T) { // fault M1
 			t.Errorf("the second order is written too: %v", err)
 		}
 		if free, err := l.IsFree(t.Context(), moved("k")); free || err != nil {
-			t.Errorf("the key is free: %v", err)
+			t.Errorf("the key is free in the other team: %v", err)
 		}
 		wantAnswer(t, l, moved("k"), lifecycle.Reused, "the step for the key in the other team")
 		other := moved("k")
@@ -68,7 +68,7 @@ func TestTwoTeamsOfOneCallerAtOnceAreOneOrder(t *testing.T) { // fault M1
 		}
 		all.Wait()
 		if len(written) != 1 {
-			t.Errorf("%d orders are written", len(written))
+			t.Errorf("%d orders are written, want 1", len(written))
 		}
 	})
 }
@@ -82,13 +82,13 @@ func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // fault M1
 		r.Agreed = func() error { return removed }
 		_, free, err := l.Write(t.Context(), r)
 		if disagreed, ok := errors.AsType[*ledger.Disagreed](err); free || !ok || !errors.Is(disagreed.Err, removed) {
-			t.Errorf("the key is free: %v, %v", free, err)
+			t.Errorf("writing the order of a removed caller returns %v, %v", free, err)
 		}
 		if free, err := l.IsFree(t.Context(), r); !free || err != nil {
-			t.Errorf("the key is not free: %v", err)
+			t.Errorf("after the failed write the key is not free: %v", err)
 		}
 		if budgets, err := l.Budgets(t.Context(), r.Owner, r.Limits); err != nil || budgets[0].ReservedCents != 0 {
-			t.Errorf("the budget has %+v, %v", budgets, err)
+			t.Errorf("the budgets are %+v, want no reserved amount, %v", budgets, err)
 		}
 		r.Agreed = func() error { return nil }
 		write(t, l, r)
@@ -154,11 +154,11 @@ func TestAReservationEndsWithTheWindow(t *testing.T) { // fault M8
 			t.Errorf("the order is %+v, %v", o, err)
 		}
 		resolve(t, l, late, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}})
-		wantMoved("when an operator has found its generation", 0, 0, 22)
+		wantMoved("after its resolution as placed", 0, 0, 22)
 		resolve(t, l, late, theAPIKey, ledger.Resolution{By: ledger.By{Actor: "ops"}})
-		wantMoved("when an operator has found that it was none", 0, 0, 11)
+		wantMoved("after its resolution as not placed", 0, 0, 11)
 		conclude(t, l, early, lifecycle.Named, "g2")
-		wantMoved("when the other was placed", 0, 9, 2)
+		wantMoved("after the other order is placed", 0, 9, 2)
 	})
 }
 
@@ -175,11 +175,11 @@ func TestMoneyInDoubtIsLookedAtDailyForAMonth(t *testing.T) { // fault M13
 			t.Helper()
 			due, err := l.Due(t.Context(), time.Minute, 10)
 			if err != nil || len(due) != len(want) {
-				t.Fatalf("%s the due generations are %v, %v", when, due, err)
+				t.Fatalf("%s: the due generations are %v, %v", when, due, err)
 			}
 			for n, one := range due {
 				if one.Generation != want[n] {
-					t.Errorf("%s the due generations are %v", when, due)
+					t.Errorf("%s: the due generations are %v", when, due)
 				}
 			}
 		}
@@ -193,7 +193,7 @@ func TestMoneyInDoubtIsLookedAtDailyForAMonth(t *testing.T) { // fault M13
 		age("1")
 		wantDue("after a day", "silent", "deleted")
 		observe(t, l, "silent", lifecycle.Observation{Status: lifecycle.Refunded, CostCents: cents(9)})
-		wantDue("then", "deleted")
+		wantDue("after the refund", "deleted")
 		age("720")
 		wantDue("after a month")
 	})

@@ -109,6 +109,6 @@ func TestTheLogOfAFileIsTruncatedAfterReaders(t *testing.T) {
 		l.Exec(t, "UPDATE facts SET value = value || '.' WHERE name = 'large 0'")
 	}
 	if isLarge() {
-		t.Error("the -wal was not truncated")
+		t.Error("the -wal file was not truncated")
 	}
 }

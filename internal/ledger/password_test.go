@@ -30,7 +30,7 @@ func TestThePasswordMayStandInAFile(t *testing.T) {
 		}
 		_, err := ledger.Open(t.Context(), ledger.Config{URL: address, Catalog: theCatalog, ResendWindow: window})
 		if err == nil || !strings.HasPrefix(err.Error(), "EASEL_LEDGER_URL") || strings.Contains(err.Error(), password) {
-			t.Errorf("a wrong password returns %v", err)
+			t.Errorf("opening the ledger with a wrong password returns %v", err)
 		}
 	}
 }

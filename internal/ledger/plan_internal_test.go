@@ -22,11 +22,11 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 		}
 		if sought++; !strings.Contains(step, "INDEX") || !strings.Contains(step, "idempotency_key=?") && !strings.Contains(step, "orders_open (owner=? AND retry_time>?") &&
 			!strings.Contains(step, "orders_refused (owner=? AND order_time>?") {
-			t.Errorf("a step of the plan is %q", step)
+			t.Errorf("a step of the plan does not use a wanted index: %q", step)
 		}
 	}
 	if sought != 4 {
-		t.Errorf("the plan has %d steps on orders", sought)
+		t.Errorf("the plan has %d steps on orders, want 4", sought)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestFewOrdersAreSoughtInIndexes(t *testing.T) { // fault D7
 	}
 	plan := explained(t, l, "SELECT id FROM orders WHERE "+byName, "name", 10)
 	if strings.Contains(plan, "SCAN orders") && !strings.Contains(plan, "SCAN orders USING INDEX orders_refused") {
-		t.Errorf("the plan is %s", plan)
+		t.Errorf("the plan reads all orders: %s", plan)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestBackgroundWorkSeeksInIndexes(t *testing.T) {
 		toErase := `SELECT id FROM orders WHERE ` + strings.NewReplacer("$1", "'studio'", "$2", "1", "$3", "100").Replace(erasable)
 		for index, query := range map[string]string{"contents_failed": failedCount, "jobs_age": waitingCopies, "orders_erasable": toErase} {
 			if plan := explained(t, l, query); !strings.Contains(plan, index) || strings.Contains(plan, "Seq Scan") {
-				t.Errorf("the plan is %s", plan)
+				t.Errorf("the plan scans a table or does not use the wanted index: %s", plan)
 			}
 		}
 	})

@@ -36,7 +36,7 @@ func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 				}
 			}
 			if len(prepared) != 2 || prepared[nil] {
-				t.Errorf("the statements are prepared as %v", prepared)
+				t.Errorf("got the prepared statements %v, want 2", prepared)
 			}
 		})
 	}
@@ -51,6 +51,6 @@ func TestTheNumberOfPreparedStatementsIsBounded(t *testing.T) {
 		}
 	}
 	if kept := len(l.reads.kept); kept != maxKept {
-		t.Errorf("%d statements are kept", kept)
+		t.Errorf("%d prepared statements are kept", kept)
 	}
 }

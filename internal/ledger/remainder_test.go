@@ -15,7 +15,7 @@ func TestTheFirstOrderOfAWindowIsToldWhatTheBudgetHasLeft(t *testing.T) {
 			r.Limits = limits
 			_, _, err := l.Write(t.Context(), r)
 			if full, ok := errors.AsType[*ledger.BudgetError](err); !ok || full.RemainingCents != limit || full.PriceCents != 11 {
-				t.Errorf("the order returns %v", err)
+				t.Errorf("writing an order above the budget returns %v", err)
 			}
 		}
 	})

@@ -38,7 +38,7 @@ func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 				bytes := size(t, url) / many
 				t.Logf("%d bytes", bytes)
 				if bytes > most {
-					t.Errorf("%d bytes, more than %d", bytes, most)
+					t.Errorf("an order takes %d bytes, more than %d", bytes, most)
 				}
 			})
 		})

@@ -78,7 +78,7 @@ func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // fault M14
 		paged = append(paged, after...)
 	}
 	if slices.Sort(paged); !slices.Equal(paged, owners) {
-		t.Errorf("the pages of the usage have %q", paged)
+		t.Errorf("the pages of the usage contain %q", paged)
 	}
 }
 

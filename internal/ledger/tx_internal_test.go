@@ -26,7 +26,7 @@ func TestAQuestionThatTakesTooLongHasNoAnswer(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if err := question(ctx, waits); err != context.DeadlineExceeded { //nolint:errorlint // the error is returned unwrapped
-				t.Errorf("%s of a caller that has disconnected: %v", name, err)
+				t.Errorf("%s after the deadline of its caller: %v", name, err)
 			}
 			cancel()
 		}

@@ -104,7 +104,7 @@ func TestTheJournalTellsAnOrderFromItsReservationToAnOperatorsWord(t *testing.T)
 		for n, line := range lines {
 			told = append(told, strings.TrimSpace(fmt.Sprintln(line.Kind, line.Cents, line.Actor)))
 			if line.Number != int64(n+1) || line.Time.IsZero() {
-				t.Errorf("line %d is %+v", n, line)
+				t.Errorf("line %d of the journal is %+v", n, line)
 			}
 		}
 		want := "reserve 11, resolve 0 ada, charge 9, release 11, resolve 0 bob, reserve 11 bob, charge -9 bob, charge 9, release 11"
