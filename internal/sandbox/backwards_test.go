@@ -43,6 +43,6 @@ func TestNoReaderSeesAGenerationGoBackwards(t *testing.T) {
 		t.Error(err)
 	}
 	if steps.Load() != 4*30*2 {
-		t.Errorf("the readers saw %d steps", steps.Load())
+		t.Errorf("the statuses advanced by %d steps, want 240", steps.Load())
 	}
 }

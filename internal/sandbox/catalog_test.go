@@ -176,11 +176,11 @@ func TestAGenerationOfAnotherAPIKeyIsNotFound(t *testing.T) {
 		foreign := sh.do(method, path+id+tail, "", "Authorization", other)
 		unknown := sh.do(method, path+"gen_none"+tail, "", "Authorization", other)
 		if foreign.status != 404 || string(foreign.body) != string(unknown.body) {
-			t.Errorf("%s: %d %s, unknown: %s", route, foreign.status, foreign.body, unknown.body)
+			t.Errorf("%s: got %d %s, want 404 and the body for an unknown ID: %s", route, foreign.status, foreign.body, unknown.body)
 		}
 	}
 	if body := sh.do("GET", "/generations", "", "Authorization", other).body; string(body) != "[]" {
-		t.Errorf("the list of an empty account is %s", body)
+		t.Errorf("the list of an empty account is %s, want []", body)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestContentIsReadyOnlyAfterSuccess(t *testing.T) {
 
 	text := sh.create(haiku)
 	if got := sh.await(text, "succeeded"); got["textOutput"] == "" || got["contentUrl"] != nil {
-		t.Errorf("a text generation is %v", got)
+		t.Errorf("the succeeded text generation is %v", got)
 	}
 	sh.do("GET", "/generations/"+text+"/content", "").want(t, http.StatusNotFound, "NO_CONTENT")
 
@@ -208,7 +208,7 @@ func TestContentCanBeReadInPieces(t *testing.T) {
 	path := strings.TrimPrefix(got["contentUrl"].(string), sh.url+sandbox.BasePath)
 	whole := sh.do("GET", path, "").want(t, 200, "")
 	if whole.header.Get("Content-Type") != "image/png" || whole.header.Get("Content-Length") != strconv.Itoa(len(whole.body)) {
-		t.Errorf("headers are %v for %d bytes", whole.header, len(whole.body))
+		t.Errorf("the headers are %v for %d bytes", whole.header, len(whole.body))
 	}
 	etag := whole.header.Get("ETag")
 	for _, span := range []string{"0-0", "262143-262144", "1000000-1700000", "-77", "5000000-"} {
@@ -223,10 +223,10 @@ func TestContentCanBeReadInPieces(t *testing.T) {
 	}
 	sh.do("GET", path, "", "Range", "bytes=99000000-").want(t, http.StatusRequestedRangeNotSatisfiable, "")
 	if r := sh.do("GET", path, "", "Range", "bytes=0-5", "If-Range", `"other"`); r.status != 200 || len(r.body) != len(whole.body) {
-		t.Errorf("a range of other bytes: %d, %d bytes", r.status, len(r.body))
+		t.Errorf("a range with another ETag: status %d, %d bytes", r.status, len(r.body))
 	}
 	if r := sh.do("GET", path, "", "Range", "bytes=0-5,9-11"); r.status != 200 || len(r.body) != len(whole.body) {
-		t.Errorf("several ranges: %d, %d bytes", r.status, len(r.body))
+		t.Errorf("several ranges: status %d, %d bytes", r.status, len(r.body))
 	}
 	sh.do("GET", path, "", "If-None-Match", etag).want(t, http.StatusNotModified, "")
 }
@@ -242,7 +242,7 @@ func TestADeletedGenerationIsNotFound(t *testing.T) {
 	sh.do("GET", "/generations/"+id, "").want(t, 404, "GENERATION_NOT_FOUND")
 	sh.do("GET", "/generations/"+id+"/content", "").want(t, 404, "GENERATION_NOT_FOUND")
 	if body := sh.do("GET", "/generations", "").body; string(body) != "[]" {
-		t.Errorf("the list is %s", body)
+		t.Errorf("the list after the deletion is %s, want []", body)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestTooManyRequestsGetARetryAfter(t *testing.T) {
 		b.do("GET", "/me", "").want(t, 200, "")
 		r := b.do("GET", "/me", "").want(t, 429, "RATE_LIMITED")
 		if r.header.Get("Retry-After") != "2" {
-			t.Errorf("Retry-After is %q", r.header.Get("Retry-After"))
+			t.Errorf("Retry-After is %q, want 2", r.header.Get("Retry-After"))
 		}
 		time.Sleep(time.Second)
 		b.do("GET", "/me", "").want(t, 429, "")

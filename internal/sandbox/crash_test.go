@@ -51,7 +51,7 @@ func TestTheAccountsAreRightAfterEveryKill(t *testing.T) { // fault S1
 		life.surviveKill(t, path)
 	}
 	if len(life.accepted) < 20 {
-		t.Fatalf("only %d creates were accepted: the load did not happen", len(life.accepted))
+		t.Fatalf("only %d orders were accepted, which is too few for this test", len(life.accepted))
 	}
 
 	s, err := sandbox.Open(crashConfig(path))
@@ -78,11 +78,11 @@ func TestTheAccountsAreRightAfterEveryKill(t *testing.T) { // fault S1
 	t.Logf("%d accepted, %d committed: %v", len(life.accepted), len(a.Generations), counts)
 	for idempotency, id := range life.accepted {
 		if byKey[idempotency] != id {
-			t.Errorf("the order %s returned %s, but the accounts have %q", idempotency, id, byKey[idempotency])
+			t.Errorf("the order %s returned %s, but the audit has %q", idempotency, id, byKey[idempotency])
 		}
 	}
 	if counts["succeeded"] == 0 || counts["refunded"] == 0 {
-		t.Errorf("states after all: %v", counts)
+		t.Errorf("the final states are %v, want both succeeded and refunded", counts)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := b.do("GET", "/me", ""); r.status < 500 {
-		t.Errorf("a closed catalog returned %d", r.status)
+		t.Errorf("a closed catalog returned the status %d", r.status)
 	}
 
 	// Some renders become due while no process is running.
@@ -239,7 +239,7 @@ func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
 	proctest.Eventually(t, 20*time.Second, "end of the renders that are due", func() bool { return b.status(due) == "succeeded" && b.status(failing) == "refunded" })
 	b.do("GET", "/generations/"+due+"/content", "").want(t, 200, "PNG")
 	if got := b.status(later); got != "queued" {
-		t.Errorf("a render that is not due yet is %s", got)
+		t.Errorf("a render that is not due yet is %s, want queued", got)
 	}
 	b.audit()
 }

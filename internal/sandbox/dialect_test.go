@@ -20,7 +20,7 @@ import (
 // unspoken contains the reasons why the dialects need not cover some tables in internal/catalog/membernames.go, keyed by
 // table name.
 var unspoken = map[string]string{
-	"timeLayouts":    "formats, and no words",
+	"timeLayouts":    "formats, not words",
 	"secretNames":    "members that a reader drops",
 	"keyNames":       "members that a reader drops",
 	"keySecretNames": "members that a reader drops",
@@ -42,7 +42,7 @@ func TestDialectsCoverEachReadingRule(t *testing.T) {
 	}
 	for row, words := range rows {
 		if unspoken[row] == "" && !slices.ContainsFunc(words, func(word string) bool { return spoken[plain(word)] }) {
-			t.Errorf("no dialect speaks a word of %s: %q", row, words)
+			t.Errorf("no dialect uses a word of %s: %q", row, words)
 		}
 	}
 }
@@ -180,12 +180,12 @@ func TestDialectsHaveNamesAndTheFirstIsTheDefault(t *testing.T) {
 	var names []string
 	for _, d := range sandbox.Dialects() {
 		if d.Name == "" || slices.Contains(names, d.Name) {
-			t.Errorf("name %q", d.Name)
+			t.Errorf("empty or repeated name %q", d.Name)
 		}
 		names = append(names, d.Name)
 	}
 	if first := sandbox.Dialects()[0]; !reflect.DeepEqual(first, sandbox.Dialect{Name: "default"}) || len(names) > 6 {
-		t.Errorf("%d dialects, the first is %+v", len(names), first)
+		t.Errorf("got %d dialects, want at most 6; the first is %+v", len(names), first)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestNumericIDsAreExactNumbers(t *testing.T) {
 	record := sh.do("POST", "/generations", haiku).want(t, 201, "").record(t)
 	id, ok := record["id"].(json.Number)
 	if !ok || len(id) != 16 {
-		t.Fatalf("id is %#v", record["id"])
+		t.Fatalf("the id is %#v, want a number of 16 digits", record["id"])
 	}
 	sh.do("GET", "/generations/"+id.String(), "").want(t, 200, "")
 }
@@ -207,6 +207,6 @@ func TestWithoutRangeTheWholeFileComes(t *testing.T) {
 	sh.await(id, "succeeded")
 	r := sh.do("GET", "/generations/"+id+"/content", "", "Range", "bytes=5-9").want(t, 200, "PNG")
 	if r.header.Get("Content-Range") != "" || r.header.Get("ETag") == "" {
-		t.Errorf("headers are %v", r.header)
+		t.Errorf("the headers are %v", r.header)
 	}
 }

@@ -38,14 +38,14 @@ func TestAFaultAnswersInPlaceOfTheHandler(t *testing.T) {
 	})
 	r := sh.do("POST", "/generations", haiku).want(t, 503, "<h1>no</h1>")
 	if r.header.Get("Retry-After") != "in a while" || r.header.Get("Content-Type") != "text/html" {
-		t.Errorf("headers are %v", r.header)
+		t.Errorf("the headers are %v", r.header)
 	}
 	if n := len(sh.audit().Generations); n != 0 {
-		t.Errorf("%d generations were created", n)
+		t.Errorf("%d generations were created, want 0", n)
 	}
 	sh.create(haiku)
 	if n := sh.s.Requests()["POST /generations"]; n != 2 {
-		t.Errorf("%d requests were counted", n)
+		t.Errorf("%d requests were counted, want 2", n)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestAnAnswerCanBeLostAfterTheCommit(t *testing.T) {
 	for name, f := range map[string]sandbox.Fault{
 		"reset":      {Reset: true},
 		"bad status": {Status: 502},
-		"garbage":    {Body: `{"id`},
+		"truncated":  {Body: `{"id`},
 		"no id":      {Body: `{"status":"queued"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestAnAnswerCanBeLostAfterTheCommit(t *testing.T) {
 			id := sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"]
 			a := sh.audit()
 			if len(a.Generations) != 1 || a.Generations[0].ID != id || a.ChargesByIdempotencyKey["k"] != 1 || fault.Fired() != 1 {
-				t.Errorf("the accounts: %+v", a)
+				t.Errorf("the audit is %+v, want one charge", a)
 			}
 		})
 	}
@@ -80,7 +80,7 @@ func TestAResetBeforeTheHandlerChangesNothing(t *testing.T) {
 		t.Errorf("a response arrived: %d", r.status)
 	}
 	if n := len(sh.audit().Generations); n != 0 {
-		t.Errorf("%d generations were created", n)
+		t.Errorf("%d generations were created, want 0", n)
 	}
 }
 
@@ -116,7 +116,7 @@ func (sh *account) leaveWhen(fault *sandbox.Injected, fired int, method, path, i
 	proctest.Eventually(sh.t, 20*time.Second, "fault", func() bool { return fault.Fired() == fired })
 	leave()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		sh.t.Errorf("%s %s got a response: %v", method, path, err)
+		sh.t.Errorf("%s %s returned the error %v, want context.Canceled", method, path, err)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestARedirectHasItsLocation(t *testing.T) {
 		sh.inject(sandbox.Fault{Count: 1, Redirect: "http://other.example:81/x", Status: status})
 		r := sh.do("GET", "/me", "")
 		if want := max(status, 301); r.header.Get("Location") != "http://other.example:81/x" || r.status < want || r.status > 308 {
-			t.Errorf("status %d: %d to %q", status, r.status, r.header.Get("Location"))
+			t.Errorf("fault with status %d: got status %d and the location %q", status, r.status, r.header.Get("Location"))
 		}
 	}
 }
@@ -166,7 +166,7 @@ func TestAnOversizedBodyIsStreamed(t *testing.T) {
 	sh.inject(sandbox.Fault{Oversize: 8 << 20})
 	r := sh.do("GET", "/generations", "").want(t, 200, "")
 	if len(r.body) != 8<<20+2 || !json.Valid(r.body) {
-		t.Errorf("%d bytes", len(r.body))
+		t.Errorf("got %d bytes, want 8388610 bytes of valid JSON", len(r.body))
 	}
 }
 
@@ -201,11 +201,11 @@ func TestAContentLengthCanLieBothWays(t *testing.T) {
 	path, whole := sh.content()
 	sh.inject(sandbox.Fault{Route: "GET /generations/{id}/content", Count: 1, ContentLengthDelta: 7})
 	if r, err := sh.try("GET", path, ""); !errors.Is(err, io.ErrUnexpectedEOF) || len(r.body) != len(whole) {
-		t.Errorf("promised too much: %d of %d bytes, %v", len(r.body), len(whole), err)
+		t.Errorf("Content-Length above the size: read %d of %d bytes, %v", len(r.body), len(whole), err)
 	}
 	sh.inject(sandbox.Fault{Route: "GET /generations/{id}/content", Count: 1, ContentLengthDelta: -7})
 	if r, err := sh.try("GET", path, ""); err != nil || len(r.body) != len(whole)-7 {
-		t.Errorf("promised too little: %d of %d bytes, %v", len(r.body), len(whole), err)
+		t.Errorf("Content-Length below the size: read %d of %d bytes, %v", len(r.body), len(whole), err)
 	}
 }
 
@@ -241,10 +241,10 @@ func TestMembersCanBeChangedOnTheWay(t *testing.T) {
 	sh.inject(sandbox.Fault{Set: map[string]any{"status": "sleeping", "id": nil}, Count: 2})
 	one := sh.do("GET", "/generations/"+id, "").record(t)
 	if _, has := one["id"]; has || one["status"] != "sleeping" || one["textOutput"] == nil {
-		t.Errorf("record is %v", one)
+		t.Errorf("the record is %v", one)
 	}
 	if body := sh.do("GET", "/generations", "").body; !strings.Contains(string(body), `"status":"sleeping"`) {
-		t.Errorf("list is %s", body)
+		t.Errorf("the list is %s", body)
 	}
 	sh.await(id, "succeeded")
 }
@@ -262,7 +262,7 @@ func TestAFaultMeetsOnlyItsRequests(t *testing.T) {
 		t.Error(diff)
 	}
 	if list := sh.s.Faults(); len(list) != 1 || list[0].Fired != 2 || list[0].Seen != 3 || list[0].Fault.Name != "mine" {
-		t.Errorf("faults: %+v", list)
+		t.Errorf("the faults are %+v", list)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestAFaultCanFireByChanceAndEnd(t *testing.T) {
 		sh.do("GET", "/models", "")
 	}
 	if n := some.Fired(); n < 25 || n > 75 {
-		t.Errorf("fired %d times in 100", n)
+		t.Errorf("the fault fired %d times in 100 requests, want 25 to 75", n)
 	}
 	some.Remove()
 	sh.do("GET", "/models", "").want(t, 200, "")
@@ -282,7 +282,7 @@ func TestAFaultCanFireByChanceAndEnd(t *testing.T) {
 	sh.s.ClearFaults()
 	sh.do("GET", "/models", "").want(t, 200, "")
 	if always.Fired() != 1 {
-		t.Errorf("fired %d times", always.Fired())
+		t.Errorf("the fault fired %d times, want 1", always.Fired())
 	}
 }
 
@@ -313,13 +313,13 @@ func TestAdministrationOverHTTP(t *testing.T) {
 	}
 	key := send("POST", "/_sandbox/keys", `{"name":"ada","balanceCents":5,"dailyCapCents":9}`).want(t, 201, "").record(t)["key"].(string)
 	if !strings.HasPrefix(key, sandbox.KeyPrefix) {
-		t.Errorf("key is %s", key)
+		t.Errorf("the key %s does not have the prefix", key)
 	}
 	sh.do("GET", "/me", "", "Authorization", "Bearer "+key).want(t, 200, `"name":"ada"`)
 	send("POST", "/_sandbox/keys/"+key+"/topup", `{"cents":7,"note":"more"}`).want(t, 200, `"balanceCents": 12`)
 	audit := send("GET", "/_sandbox/audit?key="+key, "").want(t, 200, `"topUpCents": 12`).record(t)
 	if faults := audit["faults"].([]any); len(faults) != 0 {
-		t.Errorf("the audit found %v", faults)
+		t.Errorf("the audit reports the faults %v, want none", faults)
 	}
 
 	send("POST", "/_sandbox/faults", `{"route":"GET /me","status":418,"delay":"1ms","count":1}`).want(t, 201, `"delay": "1ms"`)
@@ -383,13 +383,13 @@ func TestTheAdministrationListsItsRoutes(t *testing.T) {
 		}
 	}
 	if w := ask("POST", "/_sandbox/faults", string(index.ExampleFault)); len(index.Routes) < 9 || w.Code != http.StatusCreated {
-		t.Errorf("the example %s of %d routes: %d %s", index.ExampleFault, len(index.Routes), w.Code, w.Body)
+		t.Errorf("the example %s with %d routes: status %d, %s", index.ExampleFault, len(index.Routes), w.Code, w.Body)
 	}
 	var explained, known []string
 	for _, field := range index.FaultFields {
 		explained = append(explained, field.Name)
 		if field.Type == "" || field.Means == "" {
-			t.Errorf("%s is not explained", field.Name)
+			t.Errorf("the field %s has no type or description", field.Name)
 		}
 	}
 	kind := reflect.TypeFor[sandbox.Fault]()

@@ -105,7 +105,7 @@ func (sh *account) audit() sandbox.Audit {
 		sh.t.Fatal(err)
 	}
 	if err := a.Check(); err != nil {
-		sh.t.Errorf("the accounts are wrong: %v", err)
+		sh.t.Errorf("the audit failed: %v", err)
 	}
 	return a
 }
@@ -162,7 +162,7 @@ func (r reply) want(t *testing.T, status int, code string) reply {
 		t.Fatalf("status is %d, want %d: %.500s", r.status, status, r.body)
 	}
 	if code != "" && !bytes.Contains(r.body, []byte(code)) {
-		t.Fatalf("body %.500s does not carry %s", r.body, code)
+		t.Fatalf("body %.500s does not contain %s", r.body, code)
 	}
 	return r
 }

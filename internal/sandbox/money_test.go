@@ -41,11 +41,11 @@ func TestTheQuoteIsTheCharge(t *testing.T) {
 		prices[price.String()] = true
 	}
 	if len(prices) < 8 {
-		t.Errorf("prices hardly depend on the inputs: %v", prices)
+		t.Errorf("got the prices %v, want at least 8 different prices", prices)
 	}
 	me := sh.do("GET", "/me", "").record(t)
 	if got := fmt.Sprint(me["balanceCents"]); got != fmt.Sprint(sh.audit().BalanceCents) {
-		t.Errorf("GET /me returned %s", got)
+		t.Errorf("GET /me returned the balance %s", got)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestConcurrentCreatesSpendTheBalanceAndNoMore(t *testing.T) { // fault S3
 			sh.key = sh.newKey(int64(c.balance))
 			statuses := together(t, c.creates, func(int) reply { return sh.do("POST", "/generations", haiku) })
 			if statuses[201] != c.balance || statuses[402] != c.creates-c.balance {
-				t.Errorf("%d creates with money for %d: statuses are %v", c.creates, c.balance, statuses)
+				t.Errorf("%d orders with a balance of %d cents: statuses are %v", c.creates, c.balance, statuses)
 			}
 			if a := sh.audit(); a.BalanceCents != 0 || a.ChargeCents != int64(c.balance) {
 				t.Errorf("balance %d after charges of %d", a.BalanceCents, a.ChargeCents)
@@ -98,7 +98,7 @@ func TestAnIdempotencyKeyWithAnotherBodyIsRefused(t *testing.T) { // fault S4
 	reordered := `{ "inputs": {"prompt": "the sea"}, "modelId": "studio/haiku" }`
 	r := sh.do("POST", "/generations", reordered, "Idempotency-Key", "k").want(t, 200, "")
 	if r.record(t)["id"] != id || r.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("the same body in another order got %s", r.body)
+		t.Errorf("the same body with reordered members got %s", r.body)
 	}
 	mine := sh.key
 	sh.key = sh.newKey(5)
@@ -117,7 +117,7 @@ func TestARefusedCreateIsNotRemembered(t *testing.T) {
 	sh.create(haiku, "Idempotency-Key", "k")
 	sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "")
 	if a := sh.audit(); a.BalanceCents != 0 || a.ChargesByIdempotencyKey["k"] != 1 {
-		t.Errorf("the accounts: %+v", a)
+		t.Errorf("the audit is %+v, want one charge and no balance", a)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestSixtyFourWritersNeverSeeALockedDatabase(t *testing.T) { // fault S2
 		t.Errorf("statuses are %v", statuses)
 	}
 	if a := sh.audit(); len(a.ChargesByIdempotencyKey) != 192 || a.ChargeCents != 192 {
-		t.Errorf("%d keys, charges of %d", len(a.ChargesByIdempotencyKey), a.ChargeCents)
+		t.Errorf("%d keys, charges of %d cents; want 192 of each", len(a.ChargesByIdempotencyKey), a.ChargeCents)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestAFileOpenedAgainWithItsSeedDrawsNewAPIKeys(t *testing.T) {
 		}
 		key, err := s.CreateKey(t.Context(), sandbox.KeyConfig{})
 		if err != nil || seen[key] {
-			t.Errorf("key %s: %v", key, err)
+			t.Errorf("repeated key %s, or the error %v", key, err)
 		}
 		seen[key] = true
 		if err := s.Close(); err != nil {
@@ -278,19 +278,19 @@ func TestAnAuditFindsBrokenPromises(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*sandbox.Audit){
-		"lost money":           func(a *sandbox.Audit) { a.BalanceCents-- },
-		"wrong running sum":    func(a *sandbox.Audit) { a.Entries[1].BalanceCents = 7 },
-		"debt":                 func(a *sandbox.Audit) { a.Entries[0].Cents = 1 },
-		"two charges":          func(a *sandbox.Audit) { a.Generations[0].Charges = 2 },
-		"no charge":            func(a *sandbox.Audit) { a.Generations[0].Charges = 0 },
-		"two refunds":          func(a *sandbox.Audit) { a.Generations[0].Refunds = 2 },
-		"refund of a success":  func(a *sandbox.Audit) { a.Generations[0].Status = "succeeded" },
-		"refunded for nothing": func(a *sandbox.Audit) { a.Generations[0].Refunds = 0 },
-		"key charged twice":    func(a *sandbox.Audit) { a.ChargesByIdempotencyKey["k"] = 2 },
+		"wrong balance":             func(a *sandbox.Audit) { a.BalanceCents-- },
+		"wrong running balance":     func(a *sandbox.Audit) { a.Entries[1].BalanceCents = 7 },
+		"debt":                      func(a *sandbox.Audit) { a.Entries[0].Cents = 1 },
+		"two charges":               func(a *sandbox.Audit) { a.Generations[0].Charges = 2 },
+		"no charge":                 func(a *sandbox.Audit) { a.Generations[0].Charges = 0 },
+		"two refunds":               func(a *sandbox.Audit) { a.Generations[0].Refunds = 2 },
+		"refund of a success":       func(a *sandbox.Audit) { a.Generations[0].Status = "succeeded" },
+		"refunded without a refund": func(a *sandbox.Audit) { a.Generations[0].Refunds = 0 },
+		"key charged twice":         func(a *sandbox.Audit) { a.ChargesByIdempotencyKey["k"] = 2 },
 	} {
 		a := sound()
 		if spoil(&a); a.Check() == nil {
-			t.Errorf("%s was not found", name)
+			t.Errorf("%s was not detected", name)
 		}
 	}
 }

@@ -44,10 +44,10 @@ func TestPicturesHaveTheRequestedSizeAndFormat(t *testing.T) {
 			continue
 		}
 		if format != c.format || img.Bounds().Size().String() != c.size || r.header.Get("Content-Type") != "image/"+format {
-			t.Errorf("%s %s: %s of %v as %s", c.model, c.inputs, format, img.Bounds(), r.header.Get("Content-Type"))
+			t.Errorf("%s %s: format %s, bounds %v, type %s", c.model, c.inputs, format, img.Bounds(), r.header.Get("Content-Type"))
 		}
 		if n := colours(img); n < 40 {
-			t.Errorf("%s %s: only %d colours", c.model, c.inputs, n)
+			t.Errorf("%s %s: only %d colors", c.model, c.inputs, n)
 		}
 	}
 }
@@ -75,12 +75,12 @@ func TestTheSameInputsMakeTheSameBytes(t *testing.T) {
 	} {
 		one, two := sh.draw(model, inputs), other.draw(model, inputs)
 		if !bytes.Equal(one.body, two.body) || one.header.Get("ETag") != two.header.Get("ETag") {
-			t.Errorf("%s differs from itself", model)
+			t.Errorf("%s returned different results for the same inputs", model)
 		}
 		for _, change := range []string{`{"prompt":"a lark",`, `{"seed":5,"prompt":"a lake",`} {
 			changed := sh.draw(model, strings.Replace(inputs+" ", `{"prompt":"a lake"`, strings.TrimSuffix(change, ","), 1))
 			if bytes.Equal(one.body, changed.body) || one.header.Get("ETag") == changed.header.Get("ETag") {
-				t.Errorf("%s is the same for %s", model, change)
+				t.Errorf("%s returned the same result after a change to %s", model, change)
 			}
 		}
 	}

@@ -58,7 +58,7 @@ func TestACatalogMayKeepIdempotencyKeysByAPIKey(t *testing.T) {
 	}
 	audit, err := sh.s.Audit(t.Context(), sh.key)
 	if err != nil || audit.ChargesByIdempotencyKey["k"] != 2 || audit.Check() == nil {
-		t.Errorf("the accounts do not show two charges for one idempotency key: %v, %v", audit.ChargesByIdempotencyKey, err)
+		t.Errorf("the audit does not report two charges for one idempotency key: %v, %v", audit.ChargesByIdempotencyKey, err)
 	}
 	sh.key = sh.newKey(0) // replaces the API key, because the audit at the end of the test would reject the two charges of the old key
 }
@@ -70,7 +70,7 @@ func TestCatalogMayForgetIdempotencyKeys(t *testing.T) {
 		first := b.create(haiku, "Idempotency-Key", "k")
 		time.Sleep(time.Hour - time.Second)
 		if again := b.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"]; again != first {
-			t.Errorf("within the hour the repeat is %s, want %s", again, first)
+			t.Errorf("within the hour the repeat returned %s, want %s", again, first)
 		}
 		time.Sleep(2 * time.Second)
 		if again := b.create(haiku, "Idempotency-Key", "k"); again == first {
@@ -78,7 +78,7 @@ func TestCatalogMayForgetIdempotencyKeys(t *testing.T) {
 		}
 		b.key = b.newKey(1000) // replaces the API key, because the audit at the end of the test would reject the two charges of the old key
 		if audit, err := b.s.Audit(t.Context(), key); err != nil || audit.ChargesByIdempotencyKey["k"] != 2 {
-			t.Errorf("charges %v, %v", audit.ChargesByIdempotencyKey, err)
+			t.Errorf("the charges are %v, want 2 for the key k, %v", audit.ChargesByIdempotencyKey, err)
 		}
 	})
 }

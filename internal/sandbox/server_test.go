@@ -16,9 +16,9 @@ func TestServerClosesSlowAndIdleConnections(t *testing.T) {
 		request, status string
 		after           time.Duration
 	}{
-		"headers without an end": {"POST / HTTP/1.1\r\nHost: x\r\n", "", 10 * time.Second},
-		"no second request":      {"GET " + sandbox.BasePath + "/me HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 401", 2 * time.Minute},
-		"long headers":           {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "HTTP/1.1 431", 500 * time.Millisecond},
+		"incomplete headers":    {"POST / HTTP/1.1\r\nHost: x\r\n", "", 10 * time.Second},
+		"idle after a response": {"GET " + sandbox.BasePath + "/me HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 401", 2 * time.Minute},
+		"oversized headers":     {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "HTTP/1.1 431", 500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

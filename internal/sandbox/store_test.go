@@ -15,7 +15,7 @@ func TestAFileThatAnotherProcessHasOpenIsRefusedUntilItIsKilled(t *testing.T) {
 	child, _ := startChild(t, path)
 	_, err := sandbox.Open(sandbox.Config{Path: path})
 	if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasSuffix(err.Error(), path+": another sandbox uses the file") {
-		t.Errorf("while it runs: %v", err)
+		t.Errorf("while the other process runs, Open returned %v", err)
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -23,7 +23,7 @@ func TestAFileThatAnotherProcessHasOpenIsRefusedUntilItIsKilled(t *testing.T) {
 	child.Wait()
 	s, err := sandbox.Open(sandbox.Config{Path: path})
 	if err != nil {
-		t.Fatalf("after it was killed: %v", err)
+		t.Fatalf("after the other process was killed, Open returned %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -30,11 +30,11 @@ func TestAnEssayHasTheParagraphsAskedForAndKeepsToItsSubject(t *testing.T) {
 				t.Errorf("%d paragraphs and %d bytes, want %d and a title", len(parts)-1, len(text), n)
 			}
 			if strings.Count(text, "slow trains") < n || strings.ContainsAny(text, "#*") {
-				t.Errorf("essay: %.400s", text)
+				t.Errorf("the essay lacks its subject or contains Markdown: %.400s", text)
 			}
 		}
 		if text := b.write("studio/essay", `{"prompt":"tea","title":false,"paragraphs":1}`); strings.Contains(text, "\n") {
-			t.Errorf("an essay without a title: %.200s", text)
+			t.Errorf("the essay without a title contains a line break: %.200s", text)
 		}
 	})
 }

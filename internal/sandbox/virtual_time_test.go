@@ -47,7 +47,7 @@ func TestAFailedGenerationIsRefundedExactlyOnceInEachWay(t *testing.T) {
 					t.Errorf("states were %q, want %q", states, c.states)
 				}
 				if a := b.audit(); a.RefundCents != 1 || a.BalanceCents != 1000 {
-					t.Errorf("refunds %d, balance %d", a.RefundCents, a.BalanceCents)
+					t.Errorf("refunds %d, balance %d, want 1 and 1000", a.RefundCents, a.BalanceCents)
 				}
 				if got := b.do("GET", "/generations/"+id, "").record(t)["failureReason"]; got != "The prompt asked for a failure." {
 					t.Errorf("failureReason is %v", got)
@@ -66,17 +66,17 @@ func TestAnAuditHasTheTrueTimesOfAGeneration(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		bad := b.audit().Generations[0]
 		if bad.Status != "failed" || bad.RefundedAt != (time.Time{}) || bad.IdempotencyKey != "k" || bad.Model != "studio/haiku" {
-			t.Errorf("the failed render: %+v", bad)
+			t.Errorf("the audit of the failed render is %+v", bad)
 		}
 		time.Sleep(time.Hour)
 		bad = b.audit().Generations[0]
 		if bad.Status != "refunded" || bad.RefundedAt.Sub(bad.FinishedAt) != time.Hour {
-			t.Errorf("the refunded render: %+v", bad)
+			t.Errorf("the audit of the refunded render is %+v", bad)
 		}
 		done := b.audit().Generations[1]
 		shown := b.do("GET", "/generations/"+good, "").record(t)
 		if !done.CreatedAt.Equal(ordered) || shown["finishedAt"] != done.FinishedAt.Format(time.RFC3339Nano) || !done.RefundedAt.IsZero() {
-			t.Errorf("the succeeded render: %+v, shown as %v", done, shown)
+			t.Errorf("the audit of the succeeded render is %+v, and its record is %v", done, shown)
 		}
 	})
 }
@@ -95,7 +95,7 @@ func TestAShareOfGenerationsFailsAtRandom(t *testing.T) {
 			}
 		}
 		if failed < 30 || failed > 70 {
-			t.Errorf("%d of 200 failed", failed)
+			t.Errorf("%d of 200 renders failed, want 30 to 70", failed)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func TestDeletingAnUnfinishedGenerationRefundsNothing(t *testing.T) {
 		b.do("DELETE", "/generations/"+id, "").want(t, 204, "")
 		time.Sleep(time.Hour)
 		if a := b.audit(); a.BalanceCents != 999 || len(a.Entries) != 2 || !a.Generations[0].Deleted || a.Generations[0].Status != "queued" {
-			t.Errorf("the accounts: %+v", a)
+			t.Errorf("the audit is %+v, want one charge and no refund", a)
 		}
 	})
 }
@@ -136,15 +136,15 @@ func TestDeletingAFailedGenerationBringsItsRefundForward(t *testing.T) {
 		id := b.create(doomed)
 		time.Sleep(time.Minute)
 		if got := b.status(id); got != "failed" || b.audit().RefundCents != 0 {
-			t.Fatalf("status %s", got)
+			t.Fatalf("the status is %s, want failed without a refund", got)
 		}
 		b.do("DELETE", "/generations/"+id, "").want(t, 204, "")
 		if a := b.audit(); a.RefundCents != 1 {
-			t.Errorf("refunds are %d", a.RefundCents)
+			t.Errorf("the refunds are %d cents, want 1", a.RefundCents)
 		}
 		time.Sleep(2 * time.Hour)
 		if a := b.audit(); a.RefundCents != 1 {
-			t.Errorf("refunds are %d later", a.RefundCents)
+			t.Errorf("two hours later the refunds are %d cents, want 1", a.RefundCents)
 		}
 	})
 }
