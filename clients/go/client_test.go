@@ -29,7 +29,7 @@ func TestOrderSendsItsKeyAndExpireTimeWithEveryAttempt(t *testing.T) {
 		}
 		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{answers(failed(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", time.Minute)), answers(nil)}}
 		if _, err := play(t, s).Order(t.Context(), easel.Order{Key: "k", Expire: expire}); err != nil || attempts != 2 {
-			t.Errorf("got %d attempts, want 2, and %v", attempts, err)
+			t.Errorf("got %d attempts and the error %v, want 2 attempts and no error", attempts, err)
 		}
 	})
 }
@@ -61,10 +61,10 @@ func TestOrderPassesANewKeyToOnKeyBeforeSending(t *testing.T) {
 // exists.
 func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 	for name, test := range map[string]struct{ first, last, want string }{
-		"nothing sent":              {"not_placed_by_this_call", "not_placed_by_this_call", "not_placed_by_this_call"},
-		"unknown, then not sent":    {"unknown", "not_placed_by_this_call", "unknown"},
-		"unknown, and then settled": {"unknown", "not_placed", "not_placed"},
-		"nothing is said":           {"", "", "unknown"},
+		"nothing sent":             {"not_placed_by_this_call", "not_placed_by_this_call", "not_placed_by_this_call"},
+		"unknown, then not sent":   {"unknown", "not_placed_by_this_call", "unknown"},
+		"unknown, then not placed": {"unknown", "not_placed", "not_placed"},
+		"no outcome":               {"", "", "unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestEveryErrorOfRunContainsTheKey(t *testing.T) {
 		"the watch ends": func(*easelv1.WatchGenerationRequest, watchStream) error {
 			return failed(codes.PermissionDenied, "UPSTREAM_FORBIDDEN", "", 0)
 		},
-		"the time runs out": func(*easelv1.WatchGenerationRequest, watchStream) error {
+		"the context expires": func(*easelv1.WatchGenerationRequest, watchStream) error {
 			return failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", "", 0)
 		},
 		"the render fails": func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
@@ -122,8 +122,8 @@ func TestEveryErrorOfRunContainsTheKey(t *testing.T) {
 
 func TestImplausibleDelaysAreNotAwaited(t *testing.T) {
 	for name, test := range map[string]struct{ delay, kept time.Duration }{
-		"too long":    {10000 * time.Hour, 10000 * time.Hour},
-		"in the past": {-time.Second, 0}, // a negative delay means no delay
+		"very long": {10000 * time.Hour, 10000 * time.Hour},
+		"negative":  {-time.Second, 0}, // a negative delay means no delay
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -151,20 +151,20 @@ func TestDownloadDoesNotFollowLinks(t *testing.T) { // fault D14
 
 func TestDownloadRejectsDamagedBytes(t *testing.T) {
 	for name, serve := range map[string]func(*easelv1.DownloadGenerationRequest, downloadStream) error{
-		"crc":    pieces(len(whole), nil, func(c *easelv1.ContentChunk) { c.Crc32C++ }),
-		"offset": pieces(len(whole), nil, func(c *easelv1.ContentChunk) { c.Offset++ }),
-		"short":  pieces(len(whole)-10, nil, asItIs),
+		"crc":           pieces(len(whole), nil, func(c *easelv1.ContentChunk) { c.Crc32C++ }),
+		"offset":        pieces(len(whole), nil, func(c *easelv1.ContentChunk) { c.Offset++ }),
+		"missing bytes": pieces(len(whole)-10, nil, asItIs),
 		"digest": pieces(len(whole), nil, func(c *easelv1.ContentChunk) {
 			if c.GetSummary() != nil {
 				c.Summary.Sha256 = "0"
 			}
 		}),
-		"size": pieces(len(whole), nil, func(c *easelv1.ContentChunk) {
+		"size in the summary": pieces(len(whole), nil, func(c *easelv1.ContentChunk) {
 			if c.GetSummary() != nil {
 				c.Summary.SizeBytes++
 			}
 		}),
-		"another size": pieces(len(whole), nil, func(c *easelv1.ContentChunk) {
+		"size in the info": pieces(len(whole), nil, func(c *easelv1.ContentChunk) {
 			if c.GetInfo() != nil {
 				*c.Info.SizeBytes = 5
 			}
@@ -225,7 +225,7 @@ func TestDownloadWithoutAnEtagFailsIfTheWriterCannotRestart(t *testing.T) {
 			pieces(1500, status.Error(codes.Unavailable, "a cut"), withoutEtag), pieces(len(whole), nil, withoutEtag),
 		}}
 		if err := play(t, s).Download(t.Context(), "gen_1", io.Discard); err == nil || len(s.calls) != 1 {
-			t.Errorf("%d calls, %v", len(s.calls), err)
+			t.Errorf("got %d calls, want 1; the error is %v", len(s.calls), err)
 		}
 	})
 }
@@ -292,11 +292,11 @@ func TestWrittenFileIsCompleteOrUnchanged(t *testing.T) {
 		want  string
 		fails bool
 	}{
-		"new":                        {"a.txt", true, "whole", false},
-		"in place of the old one":    {"b.txt", false, "whole", false},
-		"with an old one that stays": {"c.txt", true, "old", true},
-		"if none can be created":     {strings.Repeat("d", 255), false, "old", true},
-		"in place of a link":         {"link", false, "whole", false},
+		"new":                          {"a.txt", true, "whole", false},
+		"an existing file is replaced": {"b.txt", false, "whole", false},
+		"an existing file is kept":     {"c.txt", true, "old", true},
+		"no file can be created":       {strings.Repeat("d", 255), false, "old", true},
+		"a link is replaced":           {"link", false, "whole", false},
 	} {
 		path := filepath.Join(dir, test.name)
 		if name != "new" && test.name != "link" {

@@ -29,7 +29,7 @@ func TestErrorHasTheClassOfItsReason(t *testing.T) {
 			_, err := play(t, s).Generations.CreateGeneration(t.Context(), &easelv1.CreateGenerationRequest{})
 			base := &easel.Error{}
 			if got := fmt.Sprintf("%T", err); got != "*easel."+row.Class+"Error" || !errors.As(err, &base) || *base.RemainingCents != 7 || easel.ReasonOf(err) != reason {
-				t.Errorf("%s is %s with %+v", reason, got, base)
+				t.Errorf("the reason %s has the error type %s and the fields %+v", reason, got, base)
 			}
 		})
 	}

@@ -29,11 +29,11 @@ func TestClientWarnsAboutFailingCalls(t *testing.T) {
 		lasts time.Duration
 		want  string
 	}{
-		"no server":       {status.Error(codes.Unavailable, "connection refused"), 20 * time.Second, "call still failing, call recovered"},
-		"a refusal":       {failed(codes.Unavailable, "LEDGER_UNAVAILABLE", "", 0), 20 * time.Second, "call still failing, call recovered"},
-		"a long delay":    {failed(codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", "", 30*time.Second), time.Second, "call still failing, call recovered"},
-		"a short failure": {status.Error(codes.Unavailable, "connection refused"), time.Second, ""},
-		"minutes": {
+		"no server":             {status.Error(codes.Unavailable, "connection refused"), 20 * time.Second, "call still failing, call recovered"},
+		"an unavailable ledger": {failed(codes.Unavailable, "LEDGER_UNAVAILABLE", "", 0), 20 * time.Second, "call still failing, call recovered"},
+		"a long delay":          {failed(codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", "", 30*time.Second), time.Second, "call still failing, call recovered"},
+		"a short failure":       {status.Error(codes.Unavailable, "connection refused"), time.Second, ""},
+		"a failure of minutes": {
 			status.Error(codes.Unavailable, "connection refused"), 170 * time.Second,
 			"call still failing, call still failing, call still failing, call recovered",
 		},
@@ -86,7 +86,7 @@ func TestCallsEndWithoutACallersDeadline(t *testing.T) {
 		options []easel.Option
 		within  [2]time.Duration
 	}{
-		"a read with a dead port":   {list(), down, nil, [2]time.Duration{3 * time.Second, 12 * time.Second}},
+		"a read from a closed port": {list(), down, nil, [2]time.Duration{3 * time.Second, 12 * time.Second}},
 		"a read without a response": {list(), silent, nil, [2]time.Duration{time.Minute, time.Minute}},
 		"a stub's read without a response": {
 			func(ctx context.Context, c *easel.Client) error {

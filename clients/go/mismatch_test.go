@@ -78,10 +78,10 @@ func TestErrorNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
 		option  easel.CallOption
 		want    string
 	}{
-		"closed":                 {closed.Addr().String(), easel.Attempts(1), "connection to ADDRESS failed: dial tcp ADDRESS: connect: connection refused"},
-		"silent":                 {silent, easel.Attempts(1), "ADDRESS does not respond"},
-		"silent, https":          {"https://" + silent, easel.Attempts(1), "ADDRESS does not respond"},
-		"silent for the timeout": {silent, easel.Timeout(50 * time.Millisecond), "timed out; last error: ADDRESS does not respond"},
+		"closed":                   {closed.Addr().String(), easel.Attempts(1), "connection to ADDRESS failed: dial tcp ADDRESS: connect: connection refused"},
+		"silent":                   {silent, easel.Attempts(1), "ADDRESS does not respond"},
+		"silent, https":            {"https://" + silent, easel.Attempts(1), "ADDRESS does not respond"},
+		"silent until the timeout": {silent, easel.Timeout(50 * time.Millisecond), "timed out; last error: ADDRESS does not respond"},
 	} {
 		client, err := easel.New(t.Context(), easel.WithAddress(test.address), easel.WithDialOptions(brief))
 		if err != nil {
