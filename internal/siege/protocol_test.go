@@ -146,7 +146,7 @@ func crowd(e enemy, first net.Conn, begin string) int {
 	for range 500 {
 		conn, err := net.Dial("tcp", first.RemoteAddr().String())
 		if err != nil {
-			e.t.Errorf("no connection: %v", err)
+			e.t.Errorf("the connection failed: %v", err)
 			break
 		}
 		defer conn.Close()
@@ -167,7 +167,7 @@ var attacks = map[string][]struct {
 	run   func(enemy, net.Conn) int
 	least int64
 }{
-	"HTTP/2": {{"rapid reset", rapidReset, 1000}, {"a bomb of headers", headerBomb, 1}},
+	"HTTP/2": {{"rapid reset", rapidReset, 1000}, {"header bomb", headerBomb, 1}},
 	"HTTP/1": {{"slow headers", slowHeaders, 1000}},
 	"TLS":    {{"half-open handshakes", halfHandshakes, 1000}},
 }

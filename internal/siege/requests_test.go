@@ -55,8 +55,8 @@ func TestAttackByQueries(t *testing.T) { // fault D13
 		fmt.Fprintf(&query, "%x&", n)
 	}
 	for name, attack := range map[string]struct{ path, credential string }{
-		"a query without a credential": {"/v1/generations?" + query.String(), ""},
-		"a query under a made-up key":  {"/v1/generations?" + query.String(), "Bearer made-up-key"},
+		"a query without a credential":   {"/v1/generations?" + query.String(), ""},
+		"a query with a made-up API key": {"/v1/generations?" + query.String(), "Bearer made-up-key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSiege(t, siegeConfig{})

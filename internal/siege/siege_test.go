@@ -178,7 +178,7 @@ func (s *siege) measure(length time.Duration) time.Duration {
 		due := <-ticker.C
 		calls.Go(func() {
 			if err := s.call(ctx); err != nil && failed.Add(1) < 5 {
-				s.t.Errorf("a neighbour's call: %v", err)
+				s.t.Errorf("the neighbor's call failed: %v", err)
 			}
 			took[n] = time.Since(due)
 		})
@@ -193,7 +193,7 @@ func (s *siege) cpu() time.Duration {
 	s.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
 	if err != nil {
-		s.t.Skipf("this system does not report the time of a process: %v", err)
+		s.t.Skipf("this system does not report the processor time of a process: %v", err)
 	}
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	ticks := 0
@@ -258,7 +258,7 @@ func (s *siege) alongside(a assault) {
 	working.Wait()
 	left := s.measure(length / 4)
 	_, highest := proctest.Memory(s.t, s.Pid())
-	s.t.Logf("quiet / attacked / after it: neighbour p99 %v / %v / %v; %d of the attack; memory %d MB, %+d MB at most; processors %v",
+	s.t.Logf("quiet / attacked / after it: neighbor p99 %v / %v / %v; %d of the attack; memory %d MB, %+d MB at most; processors %v",
 		quiet, attacked, left, through.Load(), before>>20, (highest-before)>>20, worked)
 	s.judge(a, quiet, max(attacked, left), through.Load(), highest-before, worked)
 }

@@ -132,7 +132,7 @@ func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // fault D8
 		for ended := false; !ended; {
 			m, err := watch.Recv()
 			if err != nil {
-				t.Fatalf("the neighbour's watch does not report the end of %s: %v", id, err)
+				t.Fatalf("the neighbor's watch does not report the end of %s: %v", id, err)
 			}
 			g := m.GetUpdate().GetGeneration()
 			ended = g.GetGenerationId() == id && g.GetTerminal()
@@ -142,8 +142,8 @@ func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // fault D8
 
 func TestAttackByReportsOnALongLedger(t *testing.T) { // fault D7
 	for name, size := range map[string]struct{ orders, reports int }{
-		"100 of 20,000 orders": {sizeOf(20_000, 2_000), sizeOf(100, 20)},
-		"8 of 300,000 orders":  {sizeOf(300_000, 10_000), 8},
+		"100 reports on 20,000 orders": {sizeOf(20_000, 2_000), sizeOf(100, 20)},
+		"8 reports on 300,000 orders":  {sizeOf(300_000, 10_000), 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ledgerURL := newLedger(t)
@@ -222,7 +222,7 @@ func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // fault A4
 			s.alongside(assault{least: 10, memory: 150 << 20, hold: s.watches(s.dialFrom("127.0.0.1"), madeUpWatches(t, sizeOf(1000, 100)))})
 			began := time.Now()
 			if s.Stop(); time.Since(began) > 10*time.Second {
-				t.Errorf("the server stopped after %v", time.Since(began))
+				t.Errorf("the server stopped after %v, want at most 10s", time.Since(began))
 			}
 		})
 	}
@@ -288,10 +288,10 @@ func (s *siege) heartbeats() (stop func()) {
 			case ctx.Err() != nil:
 				return
 			case err != nil:
-				s.t.Errorf("a neighbour's watch: %v", err)
+				s.t.Errorf("the neighbor's watch failed: %v", err)
 				return
 			case silence > sizeOf(3*time.Second, 15*time.Second): // attacks that are not at full size run in parallel and delay messages, so up to 15 s are allowed
-				s.t.Errorf("a neighbour's watch was silent for %v", silence)
+				s.t.Errorf("the neighbor's watch was silent for %v", silence)
 			}
 		}
 	})
@@ -334,6 +334,6 @@ func TestAttackByOrdersThatTheCatalogRefuses(t *testing.T) { // fault D10
 	}
 	t.Logf("%d orders; the ledger has %d KB", n.Load(), size>>10)
 	if size > 20<<20 {
-		t.Errorf("the ledger has %d MB", size>>20)
+		t.Errorf("the ledger has %d MB, want at most 20 MB", size>>20)
 	}
 }
