@@ -91,6 +91,6 @@ func TestABrowserThatHasAFileIsNotSentItAgain(t *testing.T) {
 	w := httptest.NewRecorder()
 	Handlers()[Path].ServeHTTP(w, r)
 	if w.Code != http.StatusNotModified || w.Body.Len() > 0 {
-		t.Errorf("status %d with %d bytes", w.Code, w.Body.Len())
+		t.Errorf("got status %d with %d bytes, want 304 without a body", w.Code, w.Body.Len())
 	}
 }
