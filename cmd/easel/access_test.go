@@ -25,15 +25,15 @@ func TestACertificateSaysWhoCalls(t *testing.T) {
 			args []string
 			exit int
 		}{
-			"with the certificate":    {[]string{"--tls-ca-file", serverCert, "--tls-cert-file", clientCert, "--tls-key-file", clientKey}, exitOK},
-			"without":                 {[]string{"--tls-ca-file", serverCert}, exitWithout},
-			"without trust":           {[]string{"--addr", "https://" + addr}, exitRetry},
-			"without TLS":             {nil, exitRetry},
-			"with another's as trust": {[]string{"--tls-ca-file", clientCert}, exitRetry},
+			"with a client certificate":    {[]string{"--tls-ca-file", serverCert, "--tls-cert-file", clientCert, "--tls-key-file", clientKey}, exitOK},
+			"without a client certificate": {[]string{"--tls-ca-file", serverCert}, exitWithout},
+			"without a CA file":            {[]string{"--addr", "https://" + addr}, exitRetry},
+			"without TLS":                  {nil, exitRetry},
+			"with a different CA file":     {[]string{"--tls-ca-file", clientCert}, exitRetry},
 		} {
 			got := easel(t.Context(), nil, append([]string{"account", "--addr", addr}, test.args...)...)
 			if got.exit != test.exit {
-				t.Errorf("%q, %s: exit %d, want %d\n%s", auth, name, got.exit, test.exit, got.stderr)
+				t.Errorf("client auth %q, %s: exit %d, want %d\n%s", auth, name, got.exit, test.exit, got.stderr)
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func TestAttackByDNSRebindingWhereAnybodyMayCall(t *testing.T) { // fault A14
 			order := `{"modelId": "studio/haiku", "inputs": {"prompt": "rain"}, "idempotencyKey": "` + host + `"}`
 			answer, _ := proctest.Request(t, http.MethodPost, "http://"+rest+"/v1/generations", order, "Host", host, "Content-Type", "application/json", "Origin", "http://"+host)
 			if answer.StatusCode != status {
-				t.Errorf("with %q allowed, a page of %s gets %s, want %d", allowed, host, answer.Status, status)
+				t.Errorf("allowed hosts %q, page of %s: got %s, want %d", allowed, host, answer.Status, status)
 			}
 		}
 	}

@@ -80,10 +80,10 @@ func TestASharedAPIKeyIsOfTheAccountOfTheLedger(t *testing.T) { // fault M4
 		}{{"one-first", false}, {"other-first", true}, {"one-second", false}} {
 			repeat, err := g.begin(t.Context(), keyOf(row.key))
 			if errors.Is(err, errOtherAccount) != row.other || repeat != nil {
-				t.Errorf("a start under %s: %v", row.key, err)
+				t.Errorf("start with the API key %s: %v", row.key, err)
 			}
 			if err := g.accept(catalog.NewSecret(row.key)); errors.Is(err, errOtherAccount) != row.other {
-				t.Errorf("a change to %s: %v", row.key, err)
+				t.Errorf("change to the API key %s: %v", row.key, err)
 			}
 		}
 	})
@@ -104,7 +104,7 @@ func TestAnAPIKeyWhoseAccountIsNotNamedIsTaken(t *testing.T) { // fault M4
 		}
 		g.body = `{"balanceCents":1,"userId":"u1","organizationId":"o2"}`
 		if err := g.check(t.Context(), catalog.NewSecret("one-first")); !errors.Is(err, errOtherAccount) {
-			t.Errorf("the API key of another organization: %v", err)
+			t.Errorf("API key of another organization: got error %v, want errOtherAccount", err)
 		}
 	})
 }
@@ -132,7 +132,7 @@ func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // fault M
 			put(row.key)
 			time.Sleep(accountPause)
 			if held.Reload(); held.Known().Reveal() != row.inForce || (held.Problem() != nil) != (row.key != row.inForce) {
-				t.Errorf("with %s, catalog away: %v, the API key in effect is %s, %v", row.key, row.away, held.Known().Reveal(), held.Problem())
+				t.Errorf("new API key %s, catalog unavailable: %v: got API key %s, problem %v", row.key, row.away, held.Known().Reveal(), held.Problem())
 			}
 		}
 	})
@@ -163,7 +163,7 @@ func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // fault M4
 				g.away.Store(false)
 				time.Sleep(2 * accountPause)
 				if g.ledger.AccountUnknown.Load() != other {
-					t.Errorf("orders wait: %v", !other)
+					t.Errorf("orders blocked: got %v", !other)
 				}
 				if err := <-ended; errors.Is(err, errOtherAccount) != other {
 					t.Errorf("the check ended with %v", err)

@@ -140,13 +140,13 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 	c := startChanging(t, nil)
 	before, begun := c.state(), c.lines()
 	if begun != 0 {
-		t.Errorf("after the start the audit has %d lines", begun)
+		t.Errorf("got %d audit lines after startup, want 0", begun)
 	}
 	c.change(`CREATE TRIGGER blocked BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'blocked'); END`)
 	for way, do := range c.ways() {
 		do("ops-token")
 		if after := c.state(); after != before || c.lines() != begun {
-			t.Errorf("%s has no audit line: %q became %q", way, before, after)
+			t.Errorf("%s: state changed from %q to %q without an audit line", way, before, after)
 		}
 	}
 	late := fmt.Sprintf("- {name: late, operator: true, tokens: [%q]}\n", auth.Hash("late-token"))
@@ -183,7 +183,7 @@ func TestAChangeOfAFileIsOneLineOfLog(t *testing.T) {
 	proctest.Eventually(t, 20*time.Second, "two lines", func() bool { return len(logged()) >= 2 }, c.served.stderr.String)
 	lines := strings.Join(logged(), "")
 	if len(logged()) != 2 || !strings.Contains(lines, fmt.Sprintf(`"digest":"%x","digest_before":"%x"`, sha256.Sum256([]byte(changed)), sha256.Sum256([]byte(text)))) || strings.Count(lines, `"sha256:`) != 2 || c.lines() != 0 {
-		t.Errorf("the audit has %d lines, and the log has\n%s", c.lines(), lines)
+		t.Errorf("got %d audit lines, want 0; log lines:\n%s", c.lines(), lines)
 	}
 }
 
@@ -200,14 +200,14 @@ func (c *changing) wantAudit(want []string) {
 		}
 		got = append(got, line.Action)
 		if line.Actor != "ops" || line.From == "" || line.ID == "" || line.Time.IsZero() || !json.Valid(line.After) {
-			c.Errorf("a line is %s", text)
+			c.Errorf("invalid audit line %s", text)
 		}
 	}
 	if !slices.Equal(got, want) {
-		c.Errorf("the audit has\n%q, want\n%q\n%s", got, want, printed.stderr)
+		c.Errorf("got audit actions\n%q, want\n%q\n%s", got, want, printed.stderr)
 	}
 	if logged := strings.Count(c.served.stderr.String(), `"msg":"audit"`); logged != len(want) || strings.Contains(c.served.stderr.String(), "!ERROR") {
-		c.Errorf("the log has %d lines of %d", logged, len(want))
+		c.Errorf("the log has %d audit lines, want %d", logged, len(want))
 	}
 	all := printed.stdout + c.served.stderr.String()
 	for _, secret := range []string{"ops-token", "poster-token", "late-token", auth.Hash("ops-token"), auth.Hash("late-token"), "no-4711", "key-471", "whsec_"} {
@@ -230,7 +230,7 @@ func TestAdminAddressIsClosedToOthersThanOperators(t *testing.T) {
 				want = http.StatusOK
 			}
 			if answer, _ := proctest.Request(t, method, "http://"+c.served.addr("admin")+strings.TrimSuffix(route, "{$}"), "", header...); answer.StatusCode != want {
-				t.Errorf("%s under %q returns %d", pattern, token, answer.StatusCode)
+				t.Errorf("%s with the token %q returned %d", pattern, token, answer.StatusCode)
 			}
 		}
 	}

@@ -29,12 +29,12 @@ func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "catalog.db")
 	first, stop := devOn(t, "--db", file)
 	if !strings.Contains(first, "kept in "+file) {
-		t.Errorf("the first start with a file prints\n%s", first)
+		t.Errorf("first start with --db printed\n%s", first)
 	}
 	stop()
 	again, stop := devOn(t, "--db", file)
 	if !strings.Contains(again, "keys still work") {
-		t.Errorf("the second start with a file prints\n%s", again)
+		t.Errorf("second start with --db printed\n%s", again)
 	}
 	old := map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, again), "EASEL_API_KEY": proctest.Find(t, `key +(\S+)`, first)}
 	if got := easelEnv(t.Context(), nil, old, "account"); got.exit != exitOK {
@@ -44,7 +44,7 @@ func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
 	for _, worth := range []string{"50.00 EUR", "with its remaining balance"} {
 		named, stop := devOn(t, "--db", file, "--key", "sandbox_live_mine")
 		if !strings.Contains(named, worth) {
-			t.Errorf("the banner for a given key does not have %q:\n%s", worth, named)
+			t.Errorf("the banner with --key lacks %q:\n%s", worth, named)
 		}
 		stop()
 	}

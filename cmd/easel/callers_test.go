@@ -45,7 +45,7 @@ func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 		t.Errorf("a missing file: exit %d\n%s", got.exit, got.stderr)
 	}
 	if got := easel(t.Context(), nil, "callers", "check", filepath.Join("..", "..", "deploy", "callers.yaml")); got.exit != exitOK {
-		t.Errorf("the example: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+		t.Errorf("example callers file: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestCallersTokenMakesATokenAndItsLine(t *testing.T) {
 		t.Fatalf("exit %d, %v\n%s%s", got.exit, err, got.stdout, got.stderr)
 	}
 	if list.Callers[0].Name != "poster-service" || !strings.Contains(line, auth.Hash(token)) {
-		t.Errorf("the line is %s", line)
+		t.Errorf("the printed line is %s", line)
 	}
 	inTeam := easel(t.Context(), nil, "callers", "token", "poster-service", "--team", "studio")
 	list, err = auth.Parse([]byte("teams: {studio: {budget: {daily_cents: 7}}}\ncallers:\n  " + proctest.Find(t, `(?m)^line   (.+)$`, inTeam.stdout)))
@@ -82,7 +82,7 @@ func TestCallersWithoutALimitAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := unlimited(list); got != want {
-			t.Errorf("the output names %q, want %q", got, want)
+			t.Errorf("got callers without a limit %q, want %q", got, want)
 		}
 	}
 }

@@ -32,15 +32,15 @@ func TestUnknownOrdersWhoseOwnerTheCallersFileLacksAreLogged(t *testing.T) {
 		return log.String()
 	}
 	if log := logOf("  studio: {}\n"); !strings.Contains(log, "owners=1") {
-		t.Errorf("without print the log has %q", log)
+		t.Errorf("with one team missing, the log has %q", log)
 	}
 	if log := logOf("  studio: {}\n  print: {}\n"); log != "" {
-		t.Errorf("with both teams the log has %q", log)
+		t.Errorf("with both teams, the log has %q, want nothing", log)
 	}
 	if err := led.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if log := logOf("  studio: {}\n"); !strings.Contains(log, "callers file not checked") {
-		t.Errorf("without a ledger the log has %q", log)
+		t.Errorf("with a closed ledger, the log has %q", log)
 	}
 }

@@ -47,7 +47,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 		t.Fatalf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	if got, err := os.ReadFile(second); err != nil || !bytes.Equal(got, want) || !bytes.HasPrefix(got, []byte("\x89PNG")) {
-		t.Errorf("%d bytes, want %d: %v", len(got), len(want), err)
+		t.Errorf("the downloaded file has %d bytes, want %d: %v", len(got), len(want), err)
 	}
 	holdContents(t, addr("admin"))
 	etag := whole.Header.Get("Etag")
@@ -62,14 +62,14 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	} {
 		answer, body := proctest.Request(t, http.MethodGet, at(made.stdout), "", one.header...)
 		if answer.StatusCode != one.status || one.status < 300 && !bytes.Equal(body, one.body) {
-			t.Errorf("%q: %s, %d bytes", one.header, answer.Status, len(body))
+			t.Errorf("header %q: %s, %d bytes", one.header, answer.Status, len(body))
 		}
 		if one.status < 300 && (answer.Header.Get("Etag") != etag || answer.Header.Get("Easel-Content-Source") != "copy" || answer.Header.Get("Content-Type") != "image/png") {
-			t.Errorf("%q: %v", one.header, answer.Header)
+			t.Errorf("header %q: got response header %v", one.header, answer.Header)
 		}
 	}
 	if answer, body := proctest.Request(t, http.MethodGet, at(text.stdout), ""); answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(string(body), "\n") {
-		t.Errorf("the text is %s %q", answer.Status, body)
+		t.Errorf("text result: got %s %q", answer.Status, body)
 	}
 
 	fetch := func(args ...string) printed {
@@ -80,7 +80,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 		want string
 		args []string
 	}{
-		{exitRetry, id(made.stdout) + " is not copied: ", []string{"fetch", id(made.stdout)}}, // 'easel fetch' fails here, because the catalog is not running
+		{exitRetry, id(made.stdout) + " is not copied: ", []string{"fetch", id(made.stdout)}}, // 'easel content fetch' fails here, because the catalog is not running
 		{exitUsage, "the ledger has no render gen_nowhere", []string{"fetch", "gen_nowhere"}},
 		{exitUsage, "the ledger was not copied or restored", []string{"adopt"}},
 	} {
@@ -89,7 +89,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 		}
 	}
 	if answer, body := proctest.Request(t, http.MethodGet, at(made.stdout), ""); answer.Header.Get("Easel-Content-Source") != "copy" || !bytes.Equal(body, want) {
-		t.Errorf("while it is copied again, the result is %s of %d bytes", answer.Status, len(body))
+		t.Errorf("after the failed fetch, got %s with %d bytes", answer.Status, len(body))
 	}
 
 	erased := easelEnv(t.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": addr("admin")}, "erase", "--generation", id(made.stdout))
@@ -109,7 +109,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 		return err
 	})
 	if err != nil || left != 1 {
-		t.Errorf("%d copies are left, %v", left, err)
+		t.Errorf("%d copies are left, want 1: %v", left, err)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestOnlyAHostThatIsNamedIsAskedForAResult(t *testing.T) {
 	for hosts, want := range map[string]int{"": http.StatusInternalServerError, "127.0.0.1:1": http.StatusServiceUnavailable} {
 		rest := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": proctest.File(t, "key\n"), "EASEL_CONTENT_HOSTS": hosts}).addr("http")
 		if answer, body := proctest.Request(t, http.MethodGet, "http://"+rest+"/v1/generations/gen_1/content", ""); answer.StatusCode != want {
-			t.Errorf("with %q the response is %s %s", hosts, answer.Status, body)
+			t.Errorf("content hosts %q: got %s %s", hosts, answer.Status, body)
 		}
 	}
 }

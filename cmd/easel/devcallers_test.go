@@ -37,17 +37,17 @@ func TestDevHoldsItsKeyForTheCallersOfAFile(t *testing.T) {
 	order := []string{"generate", "studio/haiku", "prompt=rain", "--idempotency-key", "monday", "-q"}
 	poster, flyer := as(t, banner, "poster", order...), as(t, banner, "flyer", order...)
 	if poster.exit != exitOK || flyer.exit != exitOK || poster.stdout == flyer.stdout {
-		t.Errorf("two teams order:\n%s%s%s%s", poster.stdout, poster.stderr, flyer.stdout, flyer.stderr)
+		t.Errorf("orders of two teams with one idempotency key:\n%s%s%s%s", poster.stdout, poster.stderr, flyer.stdout, flyer.stderr)
 	}
 	if got := as(t, banner, "stranger", "account"); got.exit != exitCredential {
-		t.Errorf("a stranger: exit %d", got.exit)
+		t.Errorf("unknown token: exit %d", got.exit)
 	}
 	if exit := stop(); exit != exitOK {
 		t.Errorf("the command exited with %d", exit)
 	}
 	banner, _ = devOn(t, flags...)
 	if again := as(t, banner, "poster", order...); again.exit != exitOK || again.stdout != poster.stdout {
-		t.Errorf("after a restart the same order is\n%s%s", again.stdout, again.stderr)
+		t.Errorf("after a restart, the same order printed\n%s%s", again.stdout, again.stderr)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
 		}
 	}
 	if seen["make "] < 20 || seen["easel "] < 24 || seen["go test "] < 5 {
-		t.Errorf("found only %v", seen)
+		t.Errorf("found too few commands: %v", seen)
 	}
 }
 
@@ -110,7 +110,7 @@ func wantTarget(t *testing.T, span string) {
 	for _, target := range strings.Fields(targets[1]) {
 		first, _, _ := strings.Cut(target, "-")
 		if !regexp.MustCompile(`(?m)^(?:` + regexp.QuoteMeta(target) + `|` + regexp.QuoteMeta(first) + `-%):`).MatchString(makefile) {
-			t.Errorf("the Makefile has no target %s of %q", target, span)
+			t.Errorf("the Makefile has no target %s, used in %q", target, span)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func orderDirectly(t *testing.T, base, key string, n int) {
 	resp, body := proctest.Request(t, http.MethodPost, base+"/generations", `{"modelId": "studio/haiku", "inputs": {"prompt": "x"}}`,
 		"Authorization", "Bearer "+key, "Content-Type", "application/json", "Idempotency-Key", fmt.Sprint("k", n))
 	if resp.StatusCode/100 != 2 {
-		t.Fatalf("ordering: %s %s", resp.Status, body)
+		t.Fatalf("the order returned %s %s", resp.Status, body)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestTheDoctorSaysWhyItCouldNotLook(t *testing.T) {
 		t.Errorf("an unreachable catalog: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	if got := doctored(t, answering(t, nil), "studio_live_wrong"); got.exit != exitFailure || !strings.Contains(got.stderr, "base address") {
-		t.Errorf("another server: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+		t.Errorf("a server that is not a catalog: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	if got := doctored(t, "http://catalog.example", "studio_live_wrong"); got.exit != exitUsage || !strings.Contains(got.stderr, "EASEL_UPSTREAM_INSECURE") {
 		t.Errorf("over plain HTTP: exit %d\n%s", got.exit, got.stderr)

@@ -36,7 +36,7 @@ func TestAReceiverGetsEventsAndOperatorsReplayThem(t *testing.T) {
 	order := as(t, banner, "dev-token", "generate", "studio/haiku", "prompt=rain", "-q")
 	first := <-delivered
 	if id, rest, _ := strings.Cut(first, " "); !strings.HasPrefix(id, "evt_") || rest != "easel.generation.succeeded "+strings.TrimSpace(order.stdout) {
-		t.Errorf("delivered %q of %s%s", first, order.stdout, order.stderr)
+		t.Errorf("delivered %q for the order %s%s", first, order.stdout, order.stderr)
 	}
 	env := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `status +http://(\S+)`, banner), "EASEL_API_KEY": "dev-token"}
 	run := func(exit int, want string, args ...string) {
@@ -56,7 +56,7 @@ func TestAReceiverGetsEventsAndOperatorsReplayThem(t *testing.T) {
 	run(exitOK, "0 events will be sent again", "replay", "--team", "dev", "--since", "1h", "--given-up")
 	run(exitOK, "1 event will be sent again", "replay", "--team", "dev", "--since", "1h")
 	if again := <-delivered; again != first {
-		t.Errorf("delivered %q again instead of %q", again, first)
+		t.Errorf("the replay delivered %q, want %q", again, first)
 	}
 }
 
@@ -92,11 +92,11 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 		ids[<-delivered] = true
 	}
 	if len(ids) != events {
-		t.Errorf("%d of %d events are delivered", len(ids), events)
+		t.Errorf("got %d different events, want %d", len(ids), events)
 	}
 	audit := easelEnv(t.Context(), nil, operator, "audit", "-o", "json")
 	if steps := strings.Count(audit.stdout, "events.replay"); steps != 3 {
-		t.Errorf("the audit has %d steps\n%s", steps, audit.stdout)
+		t.Errorf("got %d audit lines for the replay, want 3\n%s", steps, audit.stdout)
 	}
 }
 
@@ -132,9 +132,9 @@ func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 func TestAMissingFileOfSecretsIsRefused(t *testing.T) {
 	file := proctest.File(t, "teams:\n  a:\n    events:\n      url: https://a.example/\n      secret_file: /nowhere/secret\ncallers: [{name: x, team: a}]\n")
 	if got := easel(t.Context(), nil, "callers", "check", file); got.exit != exitUsage || !strings.Contains(got.stderr, file+": secret_file of the team a") {
-		t.Errorf("a missing file of secrets: exit %d, printed\n%s%s", got.exit, got.stdout, got.stderr)
+		t.Errorf("check with a missing secret file: exit %d, printed\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	if got := easel(t.Context(), nil, "dev", "--callers", file); got.exit != exitUsage || !strings.Contains(got.stderr, "secret_file") {
-		t.Errorf("a start with it: exit %d, printed\n%s", got.exit, got.stderr)
+		t.Errorf("start with a missing secret file: exit %d, printed\n%s", got.exit, got.stderr)
 	}
 }

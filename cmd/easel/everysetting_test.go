@@ -33,11 +33,11 @@ func TestEverySettingIsInATestOfAUsersWay(t *testing.T) {
 		name := setting[1]
 		flag := "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(name, "EASEL_"), "SANDBOX_"), "_", "-"))
 		if !regexp.MustCompile(`\b` + name + `\b|"` + flag + `["=]`).MatchString(tests.String()) {
-			t.Errorf("%s is in no test", name)
+			t.Errorf("no test uses %s", name)
 		}
 	}
 	if len(settings) < 40 {
-		t.Errorf("found only %q", settings)
+		t.Errorf("found only the settings %q", settings)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	id := strings.TrimSpace(easelEnv(t.Context(), nil, env, "list", "-q").stdout)
 	call(exitGenerationFailed, "failed", "wait", id, "--until", "settled", "--timeout", "1m") // a minute is enough for the refund; the default timeout is ten minutes
 	if !strings.Contains(served.stderr.String(), `msg="large inputs allowed"`) {
-		t.Errorf("the log has nothing about the memory of large inputs:\n%s", served.stderr)
+		t.Errorf("the log does not mention large inputs:\n%s", served.stderr)
 	}
 	if !strings.Contains(served.stderr.String(), "msg=listening") {
 		t.Errorf("the log is not in text format:\n%s", served.stderr)
@@ -100,7 +100,7 @@ func TestTheLongestPollIntervalBoundsTheWaitForAPoll(t *testing.T) {
 			return
 		}
 		if time.Since(begun) > 15*time.Second {
-			t.Fatalf("after %v the polls are %s", time.Since(begun), counts)
+			t.Fatalf("after %v, the request counts are %s", time.Since(begun), counts)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestARefusalAfterALostAnswerIsCertainWhereTheCatalogLooksAtTheKeyFirst(t *t
 		env := map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": box.key()}
 		got := easelEnv(t.Context(), nil, env, "generate", "studio/haiku", "prompt=rain", "-o", "json", "--timeout", test.timeout)
 		if !strings.Contains(got.stderr, `"reason":"`+test.reason+`"`) {
-			t.Errorf("key first %s: exit %d\n%s", test.keyFirst, got.exit, got.stderr)
+			t.Errorf("EASEL_UPSTREAM_KEY_FIRST=%s: exit %d\n%s", test.keyFirst, got.exit, got.stderr)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
 		}
 	}
 	if examples < 20 {
-		t.Errorf("only %d examples", examples)
+		t.Errorf("found only %d examples", examples)
 	}
 }
 

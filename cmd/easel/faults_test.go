@@ -37,12 +37,12 @@ var faults = []fault{
 	{id: "U13", what: "a state goes backwards", proof: "watchers never see it; a refund is delivered"},
 	{id: "U14", what: "an order is accepted and the response is lost", proof: "resent with the same idempotency key; one charge, the same render"},
 	{id: "U15", what: "a resend arrives while the catalog still processes the order", proof: "same as for a lost response"},
-	{id: "U16", what: "the bytes of a result are cut off, too few or different", proof: "the download resumes or fails; it is never reported as complete"},
-	{id: "U17", what: "the catalog redirects", proof: "40 targets; none receives the API key"},
+	{id: "U16", what: "a download is interrupted, too short or has different bytes", proof: "the download resumes or fails; it is never reported as complete"},
+	{id: "U17", what: "the catalog redirects requests", proof: "40 targets; none receives the API key"},
 	{id: "U18", what: "a response never ends, or expands when decompressed", proof: "a limit for each kind of response; memory is measured"},
-	{id: "U19", what: "an outage of minutes with many watches", proof: "afterwards, the request rate stays within its setting"},
+	{id: "U19", what: "an outage of several minutes with many watches", proof: "afterwards, the request rate stays within its setting"},
 	{id: "U20", what: "the price changes between quote and order", proof: "the price limit is compared with a new quote; the actual charge is reported"},
-	{id: "U21", what: "a render stays queued forever", proof: "Easel never ends it; polls become rare; heartbeats continue"},
+	{id: "U21", what: "a render stays queued forever", proof: "it is never reported as finished; polls become rare; heartbeats continue"},
 	{id: "U22", what: "a response repeats the API key", proof: "the key is removed from errors and records"},
 
 	{id: "K1", what: "killed before the order is sent", proof: "the caller repeats the order with its idempotency key: one charge, one ID"},
@@ -80,14 +80,14 @@ var faults = []fault{
 	{id: "I5", what: "invalid page sizes and page tokens", proof: "lowered to the maximum, or rejected, fuzzed"},
 	{id: "I6", what: "an error of the catalog is too long for trailers", proof: "truncated to 4 KiB in total"},
 
-	{id: "X1", what: "the API key's file changes under load", proof: "the new key is used; while the file is unreadable, the old key is used"},
-	{id: "X2", what: "the API key's file is empty, unreadable or ends with a line break", proof: "one line at startup names the file; the line break is ignored"},
+	{id: "X1", what: "the API key file changes under load", proof: "the new key is used; while the file is unreadable, the old key is used"},
+	{id: "X2", what: "the API key file is empty, unreadable or ends with a line break", proof: "one line at startup names the file; the line break is ignored"},
 	{id: "X3", what: "the process prints an API key", proof: "every log, span, metric, error, dump and response is searched for a test key"},
 	{id: "X4", what: "the certificate changes", proof: "no handshake fails"},
 
-	{id: "S1", what: "the sandbox is killed", proof: "its accounts are exact; its renders finish"},
+	{id: "S1", what: "the sandbox is killed", proof: "its balances stay exact; its renders finish"},
 	{id: "S2", what: "many concurrent writers", proof: "no caller gets the error that the database is locked"},
-	{id: "S3", what: "two orders, and money for one", proof: "one is rejected; the balance is never below 0"},
+	{id: "S3", what: "two orders, and a balance for only one", proof: "one is rejected; the balance is never below 0"},
 	{id: "S4", what: "an idempotency key in concurrent requests, or with another body", proof: "one charge; the other body is rejected"},
 
 	{id: "A1", what: "a gRPC call without credentials delays its message", proof: "rejected after its headers"},
@@ -98,12 +98,12 @@ var faults = []fault{
 	{id: "A7", what: "one owner's orders displace the stored orders of others", proof: "the owner with the most orders loses its own oldest ones"},
 	{id: "A8", what: "abandoned orders and unread downloads occupy all connections to the catalog", proof: "another owner's order and download start immediately; no outage is reported"},
 	{id: "A9", what: "a caller is removed while its watch is open", proof: "the watch ends by the next heartbeat; another caller's watch continues"},
-	{id: "A10", what: "an order is resent by another replica, after a restart, or after it has used up the money", proof: "no response says that it was not placed; no advice leads to a second order"},
+	{id: "A10", what: "an order is resent by another replica, after a restart, or after it has used up the balance", proof: "no response reports it as not placed; no advice leads to a second order"},
 	{id: "A11", what: "a shared API key is rotated between two attempts of one order", proof: "all attempts use the first key; one charge"},
-	{id: "A12", what: "an error message repeats a known code from a prompt", proof: "not taken for a rejection, because codes are only read from their own members"},
+	{id: "A12", what: "an error message repeats a known code from a prompt", proof: "not treated as a rejection, because codes are read only from members for codes"},
 	{id: "A13", what: "a client has no certificate, although a client CA is configured", proof: "rejected over gRPC and REST; a client with a certificate is served"},
-	{id: "A14", what: "a page of another origin orders by DNS rebinding from a server with anonymous callers", proof: "its orders are rejected; requests to the machine's own names are served"},
-	{id: "A15", what: "escape sequences and directional overrides in texts of a catalog, a server or a file", proof: "every command and output format, in pipes and terminals, prints only their visible form"},
+	{id: "A14", what: "a page of another origin uses DNS rebinding to send orders to a server with anonymous callers", proof: "its orders are rejected; requests to the machine's own names are served"},
+	{id: "A15", what: "escape sequences and directional overrides in strings of a catalog, a server or a file", proof: "every command and output format, in pipes and terminals, prints only their visible form"},
 	{id: "A16", what: "stopped replicas remain in the shared state", proof: "they count for 30 s; afterwards, they have no share of the poll rate"},
 	{id: "A17", what: "a page of another origin sends requests to the admin listener", proof: "rejected, also for reads and for unknown hosts; operators are served"},
 
@@ -121,7 +121,7 @@ var faults = []fault{
 	{id: "T12", what: "the clocks of replicas differ by a day at the end of a window", proof: "the database's clock decides"},
 
 	{id: "M1", what: "a caller moves to another team while its order is quoted", proof: "one order for each idempotency key of a caller; its settings are read again when the order is written"},
-	{id: "M2", what: "one call is rejected while another places the order", proof: "the rejection applies to one call only; before not_placed, the ledger is read again"},
+	{id: "M2", what: "one call is rejected while another places the order", proof: "the rejection applies to one call only; before a call returns not_placed, the ledger is read again"},
 	{id: "M3", what: "a host disappears or is suspended during a transaction", proof: "no lock lasts longer than 10 s; other orders continue immediately"},
 	{id: "M4", what: "for a while, the catalog returns 404, or the API key belongs to another account", proof: "an absence counts only after a minute; a later response revokes it"},
 	{id: "M5", what: "a replica with an older callers file records a final state", proof: "a replica that knows the team delivers the event"},
@@ -131,7 +131,7 @@ var faults = []fault{
 	{id: "M9", what: "all orders of one team fail", proof: "orders of other teams are recovered in turn"},
 	{id: "M10", what: "a forwarded API key is rotated, and the catalog returns an earlier render", proof: "its caller gets the ID"},
 	{id: "M11", what: "the catalog reports that the idempotency key belongs to another order", proof: "an unknown outcome"},
-	{id: "M12", what: "a process is suspended between its lease and the POST", proof: "nothing is sent after the resend window"},
+	{id: "M12", what: "a process is suspended after it acquires a lease and before the POST", proof: "nothing is sent after the resend window"},
 	{id: "M13", what: "a refund after the refund window", proof: "recorded within a day, for 30 days"},
 	{id: "M14", what: "a database with another isolation level or sort order", proof: "the same results as with the defaults"},
 	{id: "M15", what: "U+0000 in a label, or a render ID that no later request could contain", proof: "invalid input; an unknown outcome"},
@@ -147,7 +147,7 @@ func TestEveryFaultHasATestThatNamesIt(t *testing.T) {
 		delete(tests, f.id)
 	}
 	for id, named := range tests {
-		t.Errorf("%q name the fault %s, which is not in the list", named, id)
+		t.Errorf("the tests %q name the fault %s, which is not in the list", named, id)
 	}
 }
 

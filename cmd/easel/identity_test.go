@@ -37,7 +37,7 @@ func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 		changing = c.walkGRPC(authorization) + c.walkREST(authorization) + c.walkPages(authorization) + c.walkAdmin(authorization)
 	}
 	if after := c.state(); after != before || c.lines() != lines {
-		t.Errorf("%q became %q, with %d lines", before, after, c.lines()-lines)
+		t.Errorf("state changed from %q to %q, with %d new audit lines", before, after, c.lines()-lines)
 	}
 	t.Logf("%d routes with side effects rejected %d unknown clients", changing, len(withoutIdentity))
 	if want := 2 + 2 + 5; changing != want { // create and delete over gRPC, create and delete over REST, and five admin routes
@@ -58,7 +58,7 @@ func (c *changing) walkGRPC(authorization string) (changing int) {
 	conn := proctest.Dial(c, c.served.addr("grpc"))
 	service.Methods(func(m protoreflect.MethodDescriptor) {
 		if code := c.callAsNobody(conn, m, authorization); code != codes.Unauthenticated {
-			c.Errorf("%s under %q returned %v", m.FullName(), authorization, code)
+			c.Errorf("%s with authorization %q returned %v", m.FullName(), authorization, code)
 		}
 		if changes(m) {
 			changing++
@@ -100,7 +100,7 @@ func (c *changing) walkREST(authorization string) (changing int) {
 				method, path = http.MethodDelete, rule.GetDelete()
 			}
 			if code := c.send(addr, method, fill.Replace(path), authorization); code != http.StatusUnauthorized {
-				c.Errorf("%s %s under %q returned %d", method, path, authorization, code)
+				c.Errorf("%s %s with authorization %q returned %d", method, path, authorization, code)
 			}
 			if changes(m) {
 				changing++
@@ -121,7 +121,7 @@ func (c *changing) walkPages(authorization string) int {
 	for _, path := range paths {
 		for _, method := range writing {
 			if code := c.send(c.served.addr("http"), method, path, authorization); !slices.Contains(untaken, code) {
-				c.Errorf("%s %s under %q returned %d", method, path, authorization, code)
+				c.Errorf("%s %s with authorization %q returned %d", method, path, authorization, code)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func (c *changing) walkAdmin(authorization string) (changing int) {
 			for _, listener := range []string{"admin", "metrics"} {
 				code := c.send(c.served.addr(listener), method, path, authorization)
 				if !slices.Contains(untaken, code) {
-					c.Errorf("%s %s of %s under %q returned %d", method, path, listener, authorization, code)
+					c.Errorf("%s %s at the %s address with authorization %q returned %d", method, path, listener, authorization, code)
 				}
 			}
 		}

@@ -28,6 +28,6 @@ func TestCountsOfATeamStartAtZero(t *testing.T) {
 		t.Errorf("the notification settings of the total budget are %+v", total)
 	}
 	if team := notifier.teams.Known()["studio"]; team.Thresholds != nil {
-		t.Errorf("the team without thresholds has %v", team.Thresholds)
+		t.Errorf("the team without thresholds has the thresholds %v", team.Thresholds)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-var oneOrder = flag.Bool("one-order", false, "count what one order runs through: make one-order")
+var oneOrder = flag.Bool("one-order", false, "count the files and functions that one order uses: make one-order")
 
 // mostFiles and mostFunctions are the maximum numbers of Easel's files and functions in which code may run for one
 // CreateGeneration call. The long-term goals are 50 files and 220 functions.
@@ -44,7 +44,7 @@ func TestOneOrderRunsThroughLittle(t *testing.T) {
 	}
 	profile := proctest.File(t, strings.Join(lines, "\n")+"\n")
 	files, functions := functionsOf(t, profile)
-	t.Logf("one CreateGeneration runs through %d files and %d functions:\n%s", len(files), len(functions), strings.Join(functions, "\n"))
+	t.Logf("one CreateGeneration call uses %d files and %d functions:\n%s", len(files), len(functions), strings.Join(functions, "\n"))
 	if len(files) > mostFiles || len(functions) > mostFunctions || len(functions) < 20 {
 		t.Errorf("%d files and %d functions; the maximum is %d and %d", len(files), len(functions), mostFiles, mostFunctions)
 	}

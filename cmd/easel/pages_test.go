@@ -79,7 +79,7 @@ func TestEachChangeOfThePageOfContributorsLeadsToItsCode(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := regexp.MustCompile(`(?m)^\| .*$`).FindAllStringSubmatch(section, -1)
 	if len(rows) < 20 {
-		t.Fatalf("found only %q", rows)
+		t.Fatalf("found only the rows %q", rows)
 	}
 	for _, row := range rows[1:] {
 		if !regexp.MustCompile(`\[[^\]]+\]\(\.\./[^)]+\)`).MatchString(row[0]) {
@@ -101,7 +101,7 @@ func TestNoCellOfATableIsLong(t *testing.T) {
 				row = strings.ReplaceAll(link.ReplaceAllString(row, "$1"), `\|`, "")
 				for cell := range strings.SplitSeq(row, "|") {
 					if cells++; len(strings.Fields(cell)) > most {
-						t.Errorf("%s: a cell of %d words: %s", path, len(strings.Fields(cell)), cell)
+						t.Errorf("%s: table cell has %d words: %s", path, len(strings.Fields(cell)), cell)
 					}
 				}
 			}
@@ -184,7 +184,7 @@ func TestEveryVariableOnThePagesIsASetting(t *testing.T) {
 		}
 	}
 	if named < 50 {
-		t.Errorf("found only %d", named)
+		t.Errorf("found only %d variables", named)
 	}
 }
 
@@ -193,7 +193,7 @@ var variable = regexp.MustCompile(`\bEASEL_[A-Z_]*[A-Z]\b`)
 func TestThePagesOfEachRoleAreShort(t *testing.T) {
 	for path, most := range map[string]int{"README.md": 700, "docs/callers.md": 2000, "docs/contributors.md": 2500, operatorsPage: 4500} {
 		if n := len(strings.Fields(proctest.Read(t, path))); n > most {
-			t.Errorf("%s has %d words", path, n)
+			t.Errorf("%s is too long: %d words", path, n)
 		}
 	}
 }

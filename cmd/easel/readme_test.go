@@ -21,7 +21,7 @@ func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	for _, part := range strings.Split(text, "```sh\n")[1:] {
 		body, _, ok := strings.Cut(part, "```")
 		if !ok {
-			t.Fatal("a block is not closed")
+			t.Fatal("a code block is not closed")
 		}
 		blocks = append(blocks, strings.Split(strings.TrimSpace(body), "\n"))
 	}
@@ -53,7 +53,7 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 		})
 	}
 	if ran < 7 {
-		t.Errorf("only %d blocks are marked sh", ran)
+		t.Errorf("found only %d sh code blocks", ran)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	runBlocks(t, map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner)}, programs(t), text, work)
 	id, err := os.ReadFile(filepath.Join(work, "ordered.txt"))
 	if err != nil || len(shellBlocks(t, text)) != 4 {
-		t.Fatalf("%d blocks, %v", len(shellBlocks(t, text)), err)
+		t.Fatalf("found %d sh code blocks, want 4: %v", len(shellBlocks(t, text)), err)
 	}
 	for caller, exit := range map[string]int{"poster-token": exitOK, "ops-token": exitOK, "flyer-token": exitNotFound} {
 		if got := as(t, banner, caller, "get", strings.TrimSpace(string(id))); got.exit != exit {
@@ -95,7 +95,7 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 		}
 	}
 	if got := as(t, banner, "poster-token", "generate", "studio/landscape", "prompt=a calm sea"); got.exit != exitMoney {
-		t.Errorf("an order past the budget: exit %d\n%s", got.exit, got.stderr)
+		t.Errorf("an order above the budget: exit %d\n%s", got.exit, got.stderr)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestTheRecipeOfTLSWorks(t *testing.T) {
 	}
 	delete(env, "EASEL_TLS_CA_FILE")
 	if got := easelEnv(t.Context(), nil, env, "account"); got.exit != exitRetry {
-		t.Errorf("a client that speaks no TLS: exit %d\n%s", got.exit, got.stderr)
+		t.Errorf("a client without TLS: exit %d\n%s", got.exit, got.stderr)
 	}
 }
 
@@ -221,7 +221,7 @@ func wantPictures(t *testing.T, work string, names ...string) {
 func TestTheLimitsThatAreSettingsAreTheirDefaults(t *testing.T) {
 	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(proctest.Read(t, "docs", "limits.md"), -1)
 	if len(rows) < 5 {
-		t.Fatalf("found only %q", rows)
+		t.Fatalf("found only the rows %q", rows)
 	}
 	for _, row := range rows {
 		tag := regexp.MustCompile("env:\"" + row[1] + "\" default:\"([^\"]+)\"").FindStringSubmatch(tagsOf(reflect.TypeFor[serveCmd]()))
@@ -280,7 +280,7 @@ func TestTheServersThatThePagesStartWork(t *testing.T) {
 	proctest.Run(t, exec.CommandContext(t.Context(), "sh", "-c", script))
 	got := easelEnv(t.Context(), nil, env, "generate", "studio/haiku", "prompt=rain")
 	if got.exit != exitOK {
-		t.Errorf("an order under two faults: exit %d\n%s", got.exit, got.stderr)
+		t.Errorf("an order with two injected faults: exit %d\n%s", got.exit, got.stderr)
 	}
 	out, err := exec.CommandContext(t.Context(), "curl", "-fsS", "http://"+addr+"/_sandbox/requests").Output()
 	if err != nil || !strings.Contains(strings.ReplaceAll(string(out), " ", ""), `"POST/generations":3`) {

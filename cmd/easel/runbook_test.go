@@ -56,7 +56,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 				exit = exitFailure
 			}
 			if got.exit != exit || begin == "" || !strings.Contains(got.stdout, shows[begin]) {
-				t.Errorf("%s: exit %d, without %q\n%s%s", command, got.exit, shows[begin], got.stdout, got.stderr)
+				t.Errorf("%s: exit %d, want output with %q\n%s%s", command, got.exit, shows[begin], got.stdout, got.stderr)
 			}
 			if begin == "ledger restored" {
 				served = serve()

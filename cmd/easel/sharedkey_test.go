@@ -30,7 +30,7 @@ func TestASharedKeyFollowsItsFile(t *testing.T) { // faults X1, X2
 		want("at first", "first")
 		replace("other\r\n")
 		time.Sleep(time.Second)
-		want("after a second", "other")
+		want("a second after a change", "other")
 
 		replace("")
 		time.Sleep(time.Second)
@@ -38,7 +38,7 @@ func TestASharedKeyFollowsItsFile(t *testing.T) { // faults X1, X2
 
 		replace("third")
 		time.Sleep(time.Second)
-		want("when it is back", "third")
+		want("after the file was empty", "third")
 		if text := logs.String() + fmt.Sprintf("%v %+v %#v", shared.Get(), shared.Get(), shared.Get()); strings.Contains(text, "third") {
 			t.Errorf("the key is printed:\n%s", text)
 		}

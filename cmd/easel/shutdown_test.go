@@ -37,7 +37,7 @@ func TestStopEndsEachStageBeforeTheNext(t *testing.T) {
 		signal()
 		synctest.Wait()
 		if len(order) > 0 {
-			t.Errorf("the signal ended %q", order)
+			t.Errorf("the signal stopped %q before the call of stop", order)
 		}
 		b.stop(ctx)
 		want := []string{
@@ -45,7 +45,7 @@ func TestStopEndsEachStageBeforeTheNext(t *testing.T) {
 			"ledger ended", "ledger closed", "telemetry ended", "telemetry closed",
 		}
 		if !slices.Equal(order, want) {
-			t.Errorf("the order is %q", order)
+			t.Errorf("the stages stopped in the order %q", order)
 		}
 	})
 }
@@ -117,6 +117,6 @@ func TestServerStopsInOrder(t *testing.T) {
 	}
 	want := []string{"server configured", "draining", "stopped", "stage stopped orders", "stage stopped hub", "stage stopped jobs", "stage stopped ledger", "stage stopped telemetry"}
 	if !slices.Equal(order, want) {
-		t.Errorf("the order is %q\n%s", order, served.stderr)
+		t.Errorf("the messages have the order %q\n%s", order, served.stderr)
 	}
 }

@@ -47,7 +47,7 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 		ended := len(exit) > 0
 		is := ready(r.stdout.String(), r.stderr.String())
 		if ended && !is {
-			t.Fatalf("exited before it was ready\n%s%s", r.stdout, r.stderr)
+			t.Fatalf("the command exited before it was ready\n%s%s", r.stdout, r.stderr)
 		}
 		return is
 	}, r.stdout.String, r.stderr.String)
@@ -140,7 +140,7 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	}
 	defer reader.Close()
 	if picture, format, err := image.DecodeConfig(reader); err != nil || format != "png" || picture.Width != 64 {
-		t.Errorf("the file is %s, %+v, %v", format, picture, err)
+		t.Errorf("got format %s, picture %+v, error %v", format, picture, err)
 	}
 
 	id := strings.TrimSpace(call(exitOK, "generate", "studio/haiku", "prompt=sea", "--idempotency-key", "one", "-q").stdout)
@@ -149,7 +149,7 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	}
 	reused := call(exitUsage, "generate", "studio/haiku", "prompt=land", "--idempotency-key", "one")
 	if want(reused, "another order"); strings.Count(reused.stderr, "another order") != 1 {
-		t.Errorf("the output repeats itself:\n%s", reused.stderr)
+		t.Errorf("the error is not printed exactly once:\n%s", reused.stderr)
 	}
 	want(call(exitOK, "watch", id), "succeeded", "text")
 	want(call(exitOK, "wait", id), "0.01 EUR")
@@ -175,7 +175,7 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	want(call(exitNotFound, "model", "studio/nope"), "MODEL_NOT_FOUND")
 	want(call(exitOK, "download", id, "--out", dir), id+".txt", "text/plain")
 	if out := call(exitOK, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--out", "-").stdout; !strings.HasPrefix(out, "\x89PNG") {
-		t.Errorf("standard output got %.20q", out)
+		t.Errorf("got standard output %.20q, want a PNG file", out)
 	}
 	want(call(exitOK, "delete", id), id)
 	want(call(exitNotFound, "delete", id), "GENERATION_NOT_FOUND")
@@ -236,6 +236,6 @@ func TestDemoShowsEveryStep(t *testing.T) {
 		}
 	}
 	if strings.ContainsAny(got.stdout, "\x1b\r\\") {
-		t.Errorf("more than plain lines:\n%q", got.stdout)
+		t.Errorf("the output has control characters or backslashes:\n%q", got.stdout)
 	}
 }

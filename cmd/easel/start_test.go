@@ -17,7 +17,7 @@ func startProgram(t *testing.T, language string) string {
 	t.Helper()
 	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(page.Start, -1)
 	if len(blocks) != 1 {
-		t.Fatalf("%d blocks are marked %s", len(blocks), language)
+		t.Fatalf("found %d code blocks in %s, want 1", len(blocks), language)
 	}
 	return blocks[0][1]
 }
@@ -25,7 +25,7 @@ func startProgram(t *testing.T, language string) string {
 func TestEveryCommandOfTheGettingStartedWorks(t *testing.T) {
 	t.Parallel()
 	if n := len(shellBlocks(t, page.Start)); n < 2 {
-		t.Errorf("only %d blocks are marked sh", n)
+		t.Errorf("found only %d sh code blocks", n)
 	}
 	work := t.TempDir()
 	runBlocks(t, startDev(t), programs(t), page.Start, work)

@@ -18,19 +18,19 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 		settings serveCmd
 		want     map[string]any
 	}{
-		"forwarded": {serveCmd{UpstreamURL: "https://catalog.example/api", ledgerFlags: ledgerFlags{"memory"}, listenFlags: listenFlags{GRPCAddr: "localhost:1", HTTPAddr: "127.0.0.1:2"}}, map[string]any{
+		"forwarded API keys": {serveCmd{UpstreamURL: "https://catalog.example/api", ledgerFlags: ledgerFlags{"memory"}, listenFlags: listenFlags{GRPCAddr: "localhost:1", HTTPAddr: "127.0.0.1:2"}}, map[string]any{
 			"upstream": "catalog.example", "api_key": "forwarded", "callers": "own_api_keys", "ledger": "memory", "durable": false, "ledger_means": ledger.Meaning("memory"), "tls": false, "client_certificates": "none",
 		}},
 		"listed callers": {serveCmd{UpstreamKeyFile: "key", CallersFile: "callers", ledgerFlags: ledgerFlags{"postgres://me:hunter2@db/easel"}}, map[string]any{
 			"api_key": "shared", "callers": "listed", "ledger": "postgres", "durable": true,
 		}},
-		"certificates": {serveCmd{UpstreamKeyFile: "key", TLSClientCAFile: "ca", TLSClientAuth: "verify_if_given"}, map[string]any{
+		"client certificates": {serveCmd{UpstreamKeyFile: "key", TLSClientCAFile: "ca", TLSClientAuth: "verify_if_given"}, map[string]any{
 			"callers": "certified", "client_certificates": "verify_if_given",
 		}},
-		"anonymous": {serveCmd{UpstreamKeyFile: "key", AllowAnonymous: true, listenFlags: listenFlags{HTTPAllowedHosts: []string{"easel.example"}}, TLSCertFile: "cert", TLSClientCAFile: "ca", ledgerFlags: ledgerFlags{"sqlite:book"}}, map[string]any{
+		"anonymous callers": {serveCmd{UpstreamKeyFile: "key", AllowAnonymous: true, listenFlags: listenFlags{HTTPAllowedHosts: []string{"easel.example"}}, TLSCertFile: "cert", TLSClientCAFile: "ca", ledgerFlags: ledgerFlags{"sqlite:book"}}, map[string]any{
 			"version": thisBuild().Version, "callers": "anonymous", "ledger": "sqlite", "tls": true, "client_certificates": "require", "telemetry": "none",
 		}},
-		"on this machine": {serveCmd{UpstreamKeyFile: "key"}, map[string]any{"callers": "loopback"}},
+		"callers on this machine": {serveCmd{UpstreamKeyFile: "key"}, map[string]any{"callers": "loopback"}},
 	} {
 		var log bytes.Buffer
 		test.settings.logInForce(slog.New(slog.NewJSONHandler(&log, nil)), nil)
@@ -56,11 +56,11 @@ func TestWhatIsLessSafeThanItMayBeIsWarnedOf(t *testing.T) {
 		known    *auth.Callers
 		want     string
 	}{
-		"API keys in the clear":                     {serveCmd{listenFlags: everywhere}, nil, "callers on other machines send their API keys unencrypted"},
-		"API keys on this machine":                  {serveCmd{listenFlags: here}, nil, ""},
-		"API keys within TLS":                       {serveCmd{listenFlags: everywhere, TLSCertFile: "cert"}, nil, ""},
-		"a caller without a limit":                  {serveCmd{listenFlags: here, UpstreamKeyFile: "key"}, known, `"callers without budget","callers":"poster","hint":"set a budget`},
-		"a caller without a limit, with test money": {serveCmd{listenFlags: here, devKey: "key"}, known, ""},
+		"API keys without TLS":                             {serveCmd{listenFlags: everywhere}, nil, "callers on other machines send their API keys unencrypted"},
+		"API keys over loopback":                           {serveCmd{listenFlags: here}, nil, ""},
+		"API keys over TLS":                                {serveCmd{listenFlags: everywhere, TLSCertFile: "cert"}, nil, ""},
+		"a caller without a limit":                         {serveCmd{listenFlags: here, UpstreamKeyFile: "key"}, known, `"callers without budget","callers":"poster","hint":"set a budget`},
+		"a caller without a limit, with a sandbox API key": {serveCmd{listenFlags: here, devKey: "key"}, known, ""},
 	} {
 		var log bytes.Buffer
 		row.settings.logInForce(slog.New(slog.NewJSONHandler(&log, nil)), row.known)
