@@ -81,41 +81,41 @@ func TestARangeIsServedAsHTTPSays(t *testing.T) {
 		contentRange string
 		calls        int // expected number of calls of DownloadGeneration; zero means one
 	}{
-		{name: "the whole", code: 200, body: all},
+		{name: "no range", code: 200, body: all},
 		{name: "a range", headers: []string{"Range: bytes=10-19"}, code: 206, body: all[10:20], contentRange: "bytes 10-19/5000"},
 		{name: "one byte", headers: []string{"Range: bytes=0-0"}, code: 206, body: all[:1], contentRange: "bytes 0-0/5000"},
-		{name: "an open range", headers: []string{"Range: bytes=4000-"}, code: 206, body: all[4000:], contentRange: "bytes 4000-4999/5000"},
+		{name: "a range without an end", headers: []string{"Range: bytes=4000-"}, code: 206, body: all[4000:], contentRange: "bytes 4000-4999/5000"},
 		{name: "a range across chunks", headers: []string{"Range: bytes=900-3100"}, code: 206, body: all[900:3101], contentRange: "bytes 900-3100/5000"},
-		{name: "a range past the end", headers: []string{"Range: bytes=4990-9999"}, code: 206, body: all[4990:], contentRange: "bytes 4990-4999/5000"},
-		{name: "a suffix", headers: []string{"Range: bytes=-10"}, code: 206, body: all[4990:], contentRange: "bytes 4990-4999/5000", calls: 2},
+		{name: "a range that ends past the end of the file", headers: []string{"Range: bytes=4990-9999"}, code: 206, body: all[4990:], contentRange: "bytes 4990-4999/5000"},
+		{name: "a suffix range", headers: []string{"Range: bytes=-10"}, code: 206, body: all[4990:], contentRange: "bytes 4990-4999/5000", calls: 2},
 		{name: "a suffix longer than the file", headers: []string{"Range: bytes=-9999"}, code: 206, body: all, contentRange: "bytes 0-4999/5000", calls: 2},
-		{name: "an empty suffix", headers: []string{"Range: bytes=-0"}, code: 416, contentRange: "bytes */5000"},
-		{name: "at the end", headers: []string{"Range: bytes=5000-"}, code: 416, contentRange: "bytes */5000"},
-		{name: "beyond the end", headers: []string{"Range: bytes=5001-"}, code: 416, contentRange: "bytes */5000", calls: 2},
-		{name: "in capitals", headers: []string{"Range: BYTES=0-1"}, code: 206, body: all[:2], contentRange: "bytes 0-1/5000"},
+		{name: "an empty suffix range", headers: []string{"Range: bytes=-0"}, code: 416, contentRange: "bytes */5000"},
+		{name: "a range that starts at the end of the file", headers: []string{"Range: bytes=5000-"}, code: 416, contentRange: "bytes */5000"},
+		{name: "a range that starts past the end of the file", headers: []string{"Range: bytes=5001-"}, code: 416, contentRange: "bytes */5000", calls: 2},
+		{name: "a unit in capitals", headers: []string{"Range: BYTES=0-1"}, code: 206, body: all[:2], contentRange: "bytes 0-1/5000"},
 		{name: "several ranges", headers: []string{"Range: bytes=0-1,5-6"}, code: 200, body: all},
-		{name: "another unit", headers: []string{"Range: pages=1-2"}, code: 200, body: all},
-		{name: "backwards", headers: []string{"Range: bytes=9-1"}, code: 200, body: all},
-		{name: "nonsense", headers: []string{"Range: bytes=+1-2"}, code: 200, body: all},
-		{name: "no numbers", headers: []string{"Range: bytes=-"}, code: 200, body: all},
-		{name: "a position beyond all numbers", headers: []string{"Range: bytes=99999999999999999999-"}, code: 416, contentRange: "bytes */5000", calls: 2},
-		{name: "an end beyond all numbers", headers: []string{"Range: bytes=4999-99999999999999999999"}, code: 206, body: all[4999:], contentRange: "bytes 4999-4999/5000"},
-		{name: "the range of the same file", headers: []string{"Range: bytes=1-2", `If-Range: "e1"`}, code: 206, body: all[1:3], contentRange: "bytes 1-2/5000"},
-		{name: "the range of another file", headers: []string{"Range: bytes=1-2", `If-Range: "e0"`}, code: 200, body: all, calls: 2},
-		{name: "the range of another, longer file", headers: []string{"Range: bytes=9000-", `If-Range: "e0"`}, code: 200, body: all, calls: 3},
-		{name: "the range of a dated file", headers: []string{"Range: bytes=1-2", "If-Range: Wed, 21 Oct 2015 07:28:00 GMT"}, code: 200, body: all, calls: 2},
-		{name: "the range of a weakly same file", headers: []string{"Range: bytes=1-2", `If-Range: W/"e1"`}, code: 200, body: all, calls: 2},
-		{name: "known already", headers: []string{`If-None-Match: "e1"`}, code: 304},
-		{name: "known among others", headers: []string{`If-None-Match: "e0", W/"e1"`}, code: 304},
-		{name: "anything known", headers: []string{"If-None-Match: *"}, code: 304},
-		{name: "known, and a range", headers: []string{`If-None-Match: "e1"`, "Range: bytes=1-2"}, code: 304},
-		{name: "another known", headers: []string{`If-None-Match: "e0"`}, code: 200, body: all},
-		{name: "only this", headers: []string{`If-Match: "e1"`}, code: 200, body: all},
-		{name: "only another", headers: []string{`If-Match: "e0"`}, code: 412},
-		{name: "a part by query", query: "?readOffset=100&readLimit=50", code: 200, body: all[100:150]},
-		{name: "a part to the end by query", query: "?readOffset=100", headers: []string{"Range: bytes=0-1"}, code: 200, body: all[100:]},
-		{name: "a range of an unknown size", headers: []string{"Range: bytes=1-2"}, unsized: true, code: 200, body: all, calls: 2},
-		{name: "a suffix of an unknown size", headers: []string{"Range: bytes=-2"}, unsized: true, code: 200, body: all, calls: 2},
+		{name: "an unknown unit", headers: []string{"Range: pages=1-2"}, code: 200, body: all},
+		{name: "a reversed range", headers: []string{"Range: bytes=9-1"}, code: 200, body: all},
+		{name: "a position with a sign", headers: []string{"Range: bytes=+1-2"}, code: 200, body: all},
+		{name: "a range without positions", headers: []string{"Range: bytes=-"}, code: 200, body: all},
+		{name: "a start that overflows int64", headers: []string{"Range: bytes=99999999999999999999-"}, code: 416, contentRange: "bytes */5000", calls: 2},
+		{name: "an end that overflows int64", headers: []string{"Range: bytes=4999-99999999999999999999"}, code: 206, body: all[4999:], contentRange: "bytes 4999-4999/5000"},
+		{name: "If-Range with the current ETag", headers: []string{"Range: bytes=1-2", `If-Range: "e1"`}, code: 206, body: all[1:3], contentRange: "bytes 1-2/5000"},
+		{name: "If-Range with another ETag", headers: []string{"Range: bytes=1-2", `If-Range: "e0"`}, code: 200, body: all, calls: 2},
+		{name: "If-Range with another ETag, range past the end of the file", headers: []string{"Range: bytes=9000-", `If-Range: "e0"`}, code: 200, body: all, calls: 3},
+		{name: "If-Range with a date", headers: []string{"Range: bytes=1-2", "If-Range: Wed, 21 Oct 2015 07:28:00 GMT"}, code: 200, body: all, calls: 2},
+		{name: "If-Range with a weak ETag", headers: []string{"Range: bytes=1-2", `If-Range: W/"e1"`}, code: 200, body: all, calls: 2},
+		{name: "If-None-Match with the current ETag", headers: []string{`If-None-Match: "e1"`}, code: 304},
+		{name: "If-None-Match with a list of ETags", headers: []string{`If-None-Match: "e0", W/"e1"`}, code: 304},
+		{name: "If-None-Match with a wildcard", headers: []string{"If-None-Match: *"}, code: 304},
+		{name: "If-None-Match with the current ETag, and a range", headers: []string{`If-None-Match: "e1"`, "Range: bytes=1-2"}, code: 304},
+		{name: "If-None-Match with another ETag", headers: []string{`If-None-Match: "e0"`}, code: 200, body: all},
+		{name: "If-Match with the current ETag", headers: []string{`If-Match: "e1"`}, code: 200, body: all},
+		{name: "If-Match with another ETag", headers: []string{`If-Match: "e0"`}, code: 412},
+		{name: "a query with offset and limit", query: "?readOffset=100&readLimit=50", code: 200, body: all[100:150]},
+		{name: "a query with an offset, and a range", query: "?readOffset=100", headers: []string{"Range: bytes=0-1"}, code: 200, body: all[100:]},
+		{name: "a range of a file of unknown size", headers: []string{"Range: bytes=1-2"}, unsized: true, code: 200, body: all, calls: 2},
+		{name: "a suffix range of a file of unknown size", headers: []string{"Range: bytes=-2"}, unsized: true, code: 200, body: all, calls: 2},
 		{name: "an empty file", empty: true, code: 200, body: []byte{}},
 		{name: "a range of an empty file", headers: []string{"Range: bytes=0-"}, empty: true, code: 416, contentRange: "bytes */0"},
 	} {
@@ -136,10 +136,10 @@ func TestARangeIsServedAsHTTPSays(t *testing.T) {
 				t.Errorf("Content-Range is %q, want %q", got, test.contentRange)
 			}
 			if length := answer.ContentLength; test.body != nil && (length != int64(len(test.body))) != test.unsized {
-				t.Errorf("Content-Length is %d of %d", length, len(test.body))
+				t.Errorf("Content-Length is %d for a body of %d bytes", length, len(test.body))
 			}
 			if got := answer.Header.Get("ETag"); test.code < 400 && got != `"e1"` {
-				t.Errorf("ETag is %s", got)
+				t.Errorf("ETag is %s, want \"e1\"", got)
 			}
 			if want := max(1, test.calls); f.calls != want {
 				t.Errorf("the download took %d calls, want %d", f.calls, want)
@@ -149,7 +149,7 @@ func TestARangeIsServedAsHTTPSays(t *testing.T) {
 }
 
 func TestARangeIsAnsweredWithoutTheBytesBehindIt(t *testing.T) {
-	f := &file{size: 5000, tail: servertest.Ending(func() error { t.Error("they are read"); return nil })}
+	f := &file{size: 5000, tail: servertest.Ending(func() error { t.Error("the bytes after the range are read"); return nil })}
 	s := serveFile(t, f)
 	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=0-1999"))
 	if answer.StatusCode != http.StatusPartialContent || body != string(fileBytes(tailAt)) {
@@ -166,7 +166,7 @@ func TestADownloadSaysWhatItIs(t *testing.T) {
 		ranges      string
 	}{
 		{"a picture", file{size: 1, name: "gen_1.png", mediaType: "image/png"}, `attachment; filename=gen_1.png`, "image/png", "bytes"},
-		{"a name that is no token", file{size: 1, name: `a "b".png`, mediaType: "image/png"}, `attachment; filename="a \"b\".png"`, "image/png", "bytes"},
+		{"a name that is not a token", file{size: 1, name: `a "b".png`, mediaType: "image/png"}, `attachment; filename="a \"b\".png"`, "image/png", "bytes"},
 		{"a name that is not ASCII", file{size: 1, name: "bild-ä.png", mediaType: "image/png"}, `attachment; filename*=utf-8''bild-%C3%A4.png`, "image/png", "bytes"},
 		{"no name, no type, no size", file{size: 1, unsized: true}, "attachment", "application/octet-stream", "none"},
 		{"an invalid type", file{size: 1, mediaType: "picture; x"}, "attachment", "application/octet-stream", "bytes"},
@@ -198,11 +198,11 @@ func TestHEADSaysTheSameWithoutTheBytes(t *testing.T) {
 func TestBytesThatFailBreakTheConnection(t *testing.T) {
 	cut, changed := service.Fail(easelv1.ErrorReason_CONTENT_INTERRUPTED, "cut"), service.Fail(easelv1.ErrorReason_CONTENT_CHANGED, "other bytes")
 	for name, f := range map[string]*file{
-		"an error":              {size: 5000, tail: iotest.ErrReader(cut)},
-		"an error, and no size": {size: 5000, tail: iotest.ErrReader(changed), unsized: true},
-		"too few bytes":         {size: 5000, says: 6000},
-		"too many bytes":        {size: 5000, says: 4000},
-		"a panic":               {size: 5000, tail: servertest.Ending(func() error { panic("broken") })},
+		"a read error":                {size: 5000, tail: iotest.ErrReader(cut)},
+		"a read error without a size": {size: 5000, tail: iotest.ErrReader(changed), unsized: true},
+		"too few bytes":               {size: 5000, says: 6000},
+		"too many bytes":              {size: 5000, says: 4000},
+		"a panic":                     {size: 5000, tail: servertest.Ending(func() error { panic("broken") })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serveFile(t, f)

@@ -43,7 +43,7 @@ func readEvents(t *testing.T, body io.Reader) (events []event) {
 				events, current = append(events, current), event{}
 			}
 		default:
-			t.Errorf("an unexpected line: %s", lines.Text())
+			t.Errorf("unexpected line: %s", lines.Text())
 		}
 	}
 	return events
@@ -53,7 +53,7 @@ func readEvents(t *testing.T, body io.Reader) (events []event) {
 func wantEvents(t *testing.T, events []event, want ...event) {
 	t.Helper()
 	if len(events) != len(want) {
-		t.Fatalf("events: %v", events)
+		t.Fatalf("got events %v", events)
 	}
 	for n, e := range events {
 		if e.data = ""; e != want[n] {
@@ -103,7 +103,7 @@ func TestAWatchOfManyIsAStreamOfJSONLines(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.WatchAll = func(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 			if got := strings.Join(req.GetGenerationIds(), " "); got != "a b" {
-				t.Errorf("the ids are %q", got)
+				t.Errorf("got IDs %q, want a and b", got)
 			}
 			_ = stream.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{GenerationCount: 2}}})
 			return servertest.Draining()
@@ -116,7 +116,7 @@ func TestAWatchOfManyIsAStreamOfJSONLines(t *testing.T) {
 			}
 			lines := strings.Split(body, "\n")
 			if len(lines) != 3 || lines[2] != "" || !strings.Contains(lines[0], "caughtUp") {
-				t.Fatalf("lines: %q", lines)
+				t.Fatalf("got lines %q", lines)
 			}
 			var last struct{ Error json.RawMessage }
 			if err := json.Unmarshal([]byte(lines[1]), &last); err != nil {
@@ -127,7 +127,7 @@ func TestAWatchOfManyIsAStreamOfJSONLines(t *testing.T) {
 		_, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations:watch?generationIds=a&generationIds=b", "", "Accept: text/event-stream"))
 		events := readEvents(t, strings.NewReader(body))
 		if len(events) != 3 || events[1].name != "caughtUp" || events[1].id != "" || events[2].name != "failure" {
-			t.Fatalf("events: %v", events)
+			t.Fatalf("got events %v", events)
 		}
 		servertest.WantError(t, servertest.RESTStatus(t, events[2].data).Err(), codes.Unavailable, "SERVER_DRAINING")
 	})
@@ -143,7 +143,7 @@ func TestAnErrorThatComesSoonHasItsHTTPCode(t *testing.T) {
 		s := serve(t, studio)
 		answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: text/event-stream"))
 		if answer.StatusCode != http.StatusNotFound {
-			t.Errorf("the response is %s", answer.Status)
+			t.Errorf("the response is %s, want 404", answer.Status)
 		}
 		servertest.WantError(t, servertest.RESTStatus(t, body).Err(), codes.NotFound, "GENERATION_NOT_FOUND")
 	})
@@ -164,7 +164,7 @@ func TestTheFirstByteComesBeforeTheFirstState(t *testing.T) {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took != firstMessageWait {
-				t.Errorf("%s: the headers took %v", accept, took)
+				t.Errorf("%s: the headers arrived after %v", accept, took)
 			}
 			body, err := io.ReadAll(answer.Body)
 			if err != nil {
@@ -188,11 +188,11 @@ func TestABrowserThatConnectsAgainSaysWhatItHas(t *testing.T) {
 		}
 		s := serve(t, studio)
 		for _, test := range []struct{ name, query, header, want string }{
-			{"the first time", "", "", ""},
-			{"with what the page had", "?knownEtag=e1", "", "e1"},
-			{"again", "", "e2", "e2"},
-			{"again, to a URL that is older", "?knownEtag=e1", "e2", "e2"},
-			{"with a header that is not text", "?knownEtag=e1", "\xff", "e1"},
+			{"the first connection", "", "", ""},
+			{"a known ETag in the URL", "?knownEtag=e1", "", "e1"},
+			{"a Last-Event-ID header", "", "e2", "e2"},
+			{"a Last-Event-ID header and an older ETag in the URL", "?knownEtag=e1", "e2", "e2"},
+			{"a Last-Event-ID header that is not UTF-8", "?knownEtag=e1", "\xff", "e1"},
 		} {
 			servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch"+test.query, "", "Last-Event-ID: "+test.header))
 			if known != test.want {
@@ -277,7 +277,7 @@ func TestTheIDOfAnEventIsTheTokenThatContinuesAfterIt(t *testing.T) {
 			t.Errorf("the lines are %s", body)
 		}
 		if strings.Join(asked, " ") != "t0 url" {
-			t.Errorf("the streams were asked to continue after %q", asked)
+			t.Errorf("got resume tokens %q", asked)
 		}
 	})
 }

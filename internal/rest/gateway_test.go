@@ -48,7 +48,7 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 		t.Errorf("authorization %q", got)
 	}
 	if s.Certificates()[0].Name() != "" {
-		t.Errorf("a header made the certificate name %q", s.Certificates()[0].Name())
+		t.Errorf("a header set the certificate name to %q", s.Certificates()[0].Name())
 	}
 	for name := range answer.Header {
 		if strings.HasPrefix(name, "Grpc-") {
@@ -75,7 +75,7 @@ func TestReadPastItsDeadlineNamesTheRemedy(t *testing.T) {
 	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "", "Grpc-Timeout: 10m"))
 	st := servertest.RESTStatus(t, body)
 	if answer.StatusCode != http.StatusGatewayTimeout || st.Code() != codes.DeadlineExceeded || service.Reason(st) != easelv1.ErrorReason_DEADLINE_EXCEEDED || st.Message() != "the caller's deadline has passed; retry with more time" {
-		t.Errorf("the rejection is %v", st.Proto())
+		t.Errorf("the error is %v", st.Proto())
 	}
 }
 
@@ -116,13 +116,13 @@ func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // fault I4
 		headers    []string
 		refused    bool
 	}{
-		{name: "in the header", headers: []string{"Idempotency-Key: k"}},
-		{name: "in the message", body: `,"idempotencyKey":"k"`},
-		{name: "the same in both", body: `,"idempotencyKey":"k"`, headers: []string{"Idempotency-Key: k"}},
-		{name: "twice the same header", headers: []string{"Idempotency-Key: k", "Idempotency-Key: k"}},
-		{name: "in neither", refused: true},
-		{name: "another in each", body: `,"idempotencyKey":"k"`, headers: []string{"Idempotency-Key: other"}, refused: true},
-		{name: "another in a second header", headers: []string{"Idempotency-Key: k", "Idempotency-Key: other"}, refused: true},
+		{name: "in a header", headers: []string{"Idempotency-Key: k"}},
+		{name: "in the body", body: `,"idempotencyKey":"k"`},
+		{name: "the same in header and body", body: `,"idempotencyKey":"k"`, headers: []string{"Idempotency-Key: k"}},
+		{name: "two equal headers", headers: []string{"Idempotency-Key: k", "Idempotency-Key: k"}},
+		{name: "missing", refused: true},
+		{name: "different in header and body", body: `,"idempotencyKey":"k"`, headers: []string{"Idempotency-Key: other"}, refused: true},
+		{name: "two different headers", headers: []string{"Idempotency-Key: k", "Idempotency-Key: other"}, refused: true},
 		{name: "not ASCII", headers: []string{"Idempotency-Key: kéy"}, refused: true},
 		{name: "not UTF-8", headers: []string{"Idempotency-Key: k\xff"}, refused: true},
 		{name: "10 KB", headers: []string{"Idempotency-Key: " + strings.Repeat("k", 10<<10)}, refused: true},
@@ -137,7 +137,7 @@ func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // fault I4
 			}
 			st := servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
 			if got := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()[0].GetField(); got != "idempotencyKey" {
-				t.Errorf("the violation is in %q", got)
+				t.Errorf("the violation is in %q, want idempotencyKey", got)
 			}
 		})
 	}
@@ -152,22 +152,22 @@ func TestARequestThatCannotBeReadIsRefused(t *testing.T) { // fault A10
 		reason                   string
 	}{
 		{name: "a form", body: "modelId=m", headers: []string{"Content-Type: ", "Content-Type: application/x-www-form-urlencoded"}, code: 400, reason: "INVALID_REQUEST"},
-		{name: "a page of HTML", body: "<html>", headers: []string{"Content-Type: ", "Content-Type: text/html"}, code: 415, reason: "UNSUPPORTED_MEDIA_TYPE"},
+		{name: "an HTML page", body: "<html>", headers: []string{"Content-Type: ", "Content-Type: text/html"}, code: 415, reason: "UNSUPPORTED_MEDIA_TYPE"},
 		{name: "an invalid media type", body: "{}", headers: []string{"Content-Type: ", "Content-Type: ;;"}, code: 415, reason: "UNSUPPORTED_MEDIA_TYPE"},
-		{name: "too large", body: strings.Repeat(" ", 5<<18+1), code: 413, reason: "REQUEST_TOO_LARGE"},
-		{name: "from a page of another origin", body: `{}`, headers: []string{"Origin: http://evil.test"}, code: 403, reason: "CROSS_ORIGIN_REQUEST"},
+		{name: "a body that is too large", body: strings.Repeat(" ", 5<<18+1), code: 413, reason: "REQUEST_TOO_LARGE"},
+		{name: "a request from a page of another origin", body: `{}`, headers: []string{"Origin: http://evil.test"}, code: 403, reason: "CROSS_ORIGIN_REQUEST"},
 		{name: "an empty last segment", method: http.MethodGet, path: "/v1/generations/", code: 400, reason: "INVALID_REQUEST"},
-		{name: "a path to nowhere", method: http.MethodGet, path: "/v2/generations", code: 404, reason: "ROUTE_NOT_FOUND"},
+		{name: "an unknown path", method: http.MethodGet, path: "/v2/generations", code: 404, reason: "ROUTE_NOT_FOUND"},
 		{name: "an escaped slash in an id", method: http.MethodGet, path: "/v1/generations/a%2Fb", code: 400, reason: "INVALID_REQUEST"},
-		{name: "two segments for an id", method: http.MethodGet, path: "/v1/generations/../me", code: 404, reason: "ROUTE_NOT_FOUND"},
-		{name: "a method that is not there", method: http.MethodPut, path: "/v1/generations/g", code: 405, reason: "METHOD_NOT_ALLOWED"},
-		{name: "no JSON", path: "/v1/generations", body: `{"model`, code: 400, reason: "INVALID_REQUEST"},
-		{name: "an order of another media type", path: "/v1/generations", body: "{}", headers: []string{"Content-Type: ", "Content-Type: text/plain"}, code: 415, reason: "UNSUPPORTED_MEDIA_TYPE"},
-		{name: "an order of a page of another site", path: "/v1/generations", body: "{}", headers: []string{"Sec-Fetch-Site: cross-site"}, code: 403, reason: "CROSS_ORIGIN_REQUEST"},
-		{name: "an order with a parameter too much", path: "/v1/generations?price=1", body: "{}", code: 400, reason: "INVALID_REQUEST"},
-		{name: "an order with a query that is none", path: "/v1/generations?%zz", body: "{}", code: 400, reason: "INVALID_REQUEST"},
+		{name: "a path with dot segments", method: http.MethodGet, path: "/v1/generations/../me", code: 404, reason: "ROUTE_NOT_FOUND"},
+		{name: "an unsupported method", method: http.MethodPut, path: "/v1/generations/g", code: 405, reason: "METHOD_NOT_ALLOWED"},
+		{name: "an order with incomplete JSON", path: "/v1/generations", body: `{"model`, code: 400, reason: "INVALID_REQUEST"},
+		{name: "an order with another media type", path: "/v1/generations", body: "{}", headers: []string{"Content-Type: ", "Content-Type: text/plain"}, code: 415, reason: "UNSUPPORTED_MEDIA_TYPE"},
+		{name: "an order from a page of another site", path: "/v1/generations", body: "{}", headers: []string{"Sec-Fetch-Site: cross-site"}, code: 403, reason: "CROSS_ORIGIN_REQUEST"},
+		{name: "an order with an unknown parameter", path: "/v1/generations?price=1", body: "{}", code: 400, reason: "INVALID_REQUEST"},
+		{name: "an order with an invalid query", path: "/v1/generations?%zz", body: "{}", code: 400, reason: "INVALID_REQUEST"},
 		{name: "an order that is too large", path: "/v1/generations", body: strings.Repeat(" ", 5<<18+1), code: 413, reason: "REQUEST_TOO_LARGE"},
-		{name: "a method in disguise", method: http.MethodPost, path: "/v1/generations/g", body: "{}", headers: []string{"X-HTTP-Method-Override: DELETE"}, code: 405, reason: "METHOD_NOT_ALLOWED"},
+		{name: "a header that overrides the method", method: http.MethodPost, path: "/v1/generations/g", body: "{}", headers: []string{"X-HTTP-Method-Override: DELETE"}, code: 405, reason: "METHOD_NOT_ALLOWED"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.method == "" {
@@ -257,7 +257,7 @@ func TestAnErrorHasTheHeadersThatHTTPKnows(t *testing.T) {
 		failure = st.Err()
 		answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", ""))
 		if got := answer.Header.Get(test.name); got != test.header || answer.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s with %v has %s %q, want %q", test.reason, test.retry, test.name, got, test.header)
+			t.Errorf("%s with retry delay %v: %s is %q, want %q", test.reason, test.retry, test.name, got, test.header)
 		}
 	}
 }
@@ -271,39 +271,39 @@ func TestAnUnreadableRequestNamesItsField(t *testing.T) {
 	}{
 		{name: "an invalid number", path: order + "?pageSize=ten", field: "pageSize"},
 		{name: "a number that is too large", path: order + "?pageSize=99999999999", field: "pageSize"},
-		{name: "a number by its name in the contract", path: order + "?page_size=1e9", field: "pageSize"},
-		{name: "a parameter twice", path: order + "?pageSize=1&pageSize=2", field: "pageSize"},
+		{name: "an invalid number in a snake_case parameter", path: order + "?page_size=1e9", field: "pageSize"},
+		{name: "a repeated parameter", path: order + "?pageSize=1&pageSize=2", field: "pageSize"},
 		{name: "an invalid state", path: order + "?filter.states=DONE", field: "states"},
-		{name: "a label twice", path: order + "?filter.labels[a]=1&filter.labels[a]=2"},
+		{name: "a repeated label", path: order + "?filter.labels[a]=1&filter.labels[a]=2"},
 		{name: "an invalid duration", path: generation + "?maxStaleness=soon", field: "maxStaleness"},
 		{name: "a duration without a unit", path: generation + ":watch?heartbeatInterval=15", field: "heartbeatInterval"},
 		{name: "an invalid bool", path: generation + ":watch?includeContent=maybe", field: "includeContent"},
 		{name: "an invalid offset", path: generation + "/content?readOffset=-", field: "readOffset"},
 		{name: "an invalid time", path: "/v1/usage?startTime=yesterday", field: "startTime"},
-		{name: "a query that is not escaped", path: order + "?pageSize=%zz", says: "valid UTF-8"},
-		{name: "a semicolon", path: order + "?pageSize=1;pageToken=x", says: "semicolon"},
-		{name: "a path that is not escaped", path: "/v1/generations/%FF", says: "valid UTF-8"},
+		{name: "an invalid escape in a query", path: order + "?pageSize=%zz", says: "valid UTF-8"},
+		{name: "a semicolon in a query", path: order + "?pageSize=1;pageToken=x", says: "semicolon"},
+		{name: "a path that is not UTF-8", path: "/v1/generations/%FF", says: "valid UTF-8"},
 		{name: "an invalid deadline", path: generation, header: "Grpc-Timeout: soon"},
-		{name: "a deadline of nothing", path: generation + ":watch", header: "Grpc-Timeout: S"},
+		{name: "a deadline without a number", path: generation + ":watch", header: "Grpc-Timeout: S"},
 
-		{name: "an invalid goal", path: generation + ":watch?until=LATER", field: "until"},
-		{name: "an invalid goal of many", path: order + ":watch?until=LATER", field: "until"},
+		{name: "an invalid until", path: generation + ":watch?until=LATER", field: "until"},
+		{name: "an invalid until for several generations", path: order + ":watch?until=LATER", field: "until"},
 		{name: "an invalid deadline of a download", path: generation + "/content", header: "Grpc-Timeout: soon"},
-		{name: "a query of a download that is not escaped", path: generation + "/content?etag=%zz", says: "valid UTF-8"},
+		{name: "an invalid escape in the query of a download", path: generation + "/content?etag=%zz", says: "valid UTF-8"},
 
-		{name: "no JSON", path: order, body: "model=a"},
-		{name: "JSON and more", path: order, body: `{"modelId": "m"} {"modelId": "n"}`},
+		{name: "a body that is not JSON", path: order, body: "model=a"},
+		{name: "two JSON values", path: order, body: `{"modelId": "m"} {"modelId": "n"}`},
 		{name: "an array", path: order, body: `[]`},
 		{name: "an unknown member", path: order, body: `{"modelID": "m"}`, field: "modelID"},
-		{name: "half a body", path: order, body: `{"modelId":`, says: "the body is not complete JSON"},
-		{name: "half a text", path: order, body: `{"modelId": "m`, says: "the body is not complete JSON"},
-		{name: "a member twice", path: order, body: `{"modelId": "m", "model_id": "m"}`, field: "modelId"},
-		{name: "text of another type", path: order, body: `{"modelId": 5}`, field: "modelId"},
-		{name: "a number of another type", path: order, body: `{"maxCostCents": "ten"}`, field: "maxCostCents"},
-		{name: "inputs of another type", path: order, body: `{"inputs": 5}`, field: "inputs"},
-		{name: "labels of another type", path: order, body: `{"labels": {"a": 5}}`, field: "labels.a"},
-		{name: "an input twice", path: order, body: "{\"modelId\": \"m\",\n\"inputs\": {\"é\": 1, \"a\": [], \"b\": {\"a\": 1, \"a\": 2}}}", field: "inputs.b.a"},
-		{name: "a label twice in a body", path: order, body: `{"labels": {"a": "1", "a": "2"}}`, field: "labels.a"},
+		{name: "a truncated body", path: order, body: `{"modelId":`, says: "the body is not complete JSON"},
+		{name: "a truncated string", path: order, body: `{"modelId": "m`, says: "the body is not complete JSON"},
+		{name: "a field under both of its names", path: order, body: `{"modelId": "m", "model_id": "m"}`, field: "modelId"},
+		{name: "a string field with a number", path: order, body: `{"modelId": 5}`, field: "modelId"},
+		{name: "a number field with a string", path: order, body: `{"maxCostCents": "ten"}`, field: "maxCostCents"},
+		{name: "inputs that are not an object", path: order, body: `{"inputs": 5}`, field: "inputs"},
+		{name: "a label that is not a string", path: order, body: `{"labels": {"a": 5}}`, field: "labels.a"},
+		{name: "a repeated input", path: order, body: "{\"modelId\": \"m\",\n\"inputs\": {\"é\": 1, \"a\": [], \"b\": {\"a\": 1, \"a\": 2}}}", field: "inputs.b.a"},
+		{name: "a repeated label in a body", path: order, body: `{"labels": {"a": "1", "a": "2"}}`, field: "labels.a"},
 		{name: "a byte that is not UTF-8", path: order, body: "{\"modelId\": \"\xff\"}"},
 		{name: "a body that is nested too deeply", path: order, body: `{"inputs": {"a": ` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}}", field: "inputs"},
 	} {

@@ -63,16 +63,16 @@ func TestAttackByDNSRebinding(t *testing.T) { // fault A14
 			for _, host := range test.refused {
 				answer, body := order(host)
 				if answer.StatusCode != http.StatusMisdirectedRequest {
-					t.Errorf("%s gets %s: %s", host, answer.Status, body)
+					t.Errorf("host %s: got %s, want 421: %s", host, answer.Status, body)
 				}
 				servertest.WantError(t, servertest.RESTStatus(t, body).Err(), codes.PermissionDenied, "HOST_NOT_ALLOWED")
 			}
 			if orders != 0 {
-				t.Fatalf("%d orders were accepted", orders)
+				t.Fatalf("%d orders from rejected hosts were accepted", orders)
 			}
 			for _, host := range test.served {
 				if answer, body := order(host); answer.StatusCode != http.StatusOK {
-					t.Errorf("%s gets %s: %s", host, answer.Status, body)
+					t.Errorf("host %s: got %s, want 200: %s", host, answer.Status, body)
 				}
 			}
 			if orders != len(test.served) {

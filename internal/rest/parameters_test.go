@@ -79,7 +79,7 @@ func TestAQueryParameterMayBeSpeltAsInJSONAndAsInTheContract(t *testing.T) {
 	for _, spelling := range []string{"maxStaleness", "max_staleness"} {
 		servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g?"+spelling+"=5s", ""))
 		if got := asked.GetMaxStaleness().AsDuration(); got != 5*time.Second {
-			t.Errorf("%s arrives as %v", spelling, got)
+			t.Errorf("%s: got %v, want 5s", spelling, got)
 		}
 	}
 	var model string
@@ -90,14 +90,14 @@ func TestAQueryParameterMayBeSpeltAsInJSONAndAsInTheContract(t *testing.T) {
 	for _, spelling := range []string{"filter.modelId", "filter.model_id"} {
 		servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations?"+spelling+"=vendor/"+spelling, ""))
 		if model != "vendor/"+spelling {
-			t.Errorf("%s arrives as %q", spelling, model)
+			t.Errorf("%s: got model ID %q", spelling, model)
 		}
 	}
 	for n, path := range []string{"GET content?readOffset=1", "HEAD content?read_offset=2"} {
 		method, rest, _ := strings.Cut(path, " ")
 		servertest.Do(t, s.HTTP, servertest.Request(t, method, "/v1/generations/g/"+rest, ""))
 		if offset != int64(n)+1 {
-			t.Errorf("%s arrives as %d", path, offset)
+			t.Errorf("%s: got read offset %d", path, offset)
 		}
 	}
 	if answer, text := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/?from=a-link", "")); answer.StatusCode != http.StatusOK {
@@ -114,7 +114,7 @@ func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 		}
 		for inJSON, name := range names {
 			if strings.Contains(route, "{"+name) {
-				t.Errorf("%s of %s is in its path", inJSON, route)
+				t.Errorf("%s is a path parameter of %s", inJSON, route)
 			}
 		}
 	}
@@ -138,6 +138,6 @@ func TestOfManyUnknownQueryParametersTenAreNamed(t *testing.T) { // fault D13
 	st := servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
 	faults := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()
 	if len(faults) != service.MostViolations+1 || faults[len(faults)-1].GetDescription() != "there are more violations" {
-		t.Errorf("the violations name %v", faults)
+		t.Errorf("the violations are %v", faults)
 	}
 }

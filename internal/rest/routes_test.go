@@ -47,7 +47,7 @@ func TestNoPathIsOpenByAccident(t *testing.T) {
 			t.Errorf("%s returned %s: %s", path, answer.Status, body)
 		}
 		if path == "/openapi.json" && (body != `{"openapi":"3.1.0"}` || answer.Header.Get("Content-Type") != "application/json" || answer.Header.Get("X-Content-Type-Options") != "nosniff") {
-			t.Errorf("%s is %s with %v", path, body, answer.Header)
+			t.Errorf("%s returned %s with the header %v", path, body, answer.Header)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestSeveralRangesOfAPageGetTheWholePage(t *testing.T) {
 		_, whole := get(path)
 		for _, ranges := range []string{"bytes=0-1,3-4", "bytes=0-,0-", "bytes=" + many.String()[1:]} {
 			if answer, text := get(path, "Range: "+ranges); answer.StatusCode != http.StatusOK || text != whole {
-				t.Errorf("%s with %.20s: %s, %d bytes of %d", path, ranges, answer.Status, len(text), len(whole))
+				t.Errorf("%s with the range %.20s: %s, %d bytes, want %d", path, ranges, answer.Status, len(text), len(whole))
 			}
 		}
 	}
