@@ -43,7 +43,7 @@ func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 		}
 		o.answer = func(string, post) (int, error) { return 200, nil }
 		if n, _, err := o.ledger.Replay(o.Context(), ledger.EventFilter{Owner: "studio", GivenUp: true}, ledger.EventPosition{}, ledger.By{Actor: "ops"}); n != 1 || err != nil {
-			t.Errorf("%d events are replayed, %v", n, err)
+			t.Errorf("%d events are replayed, want 1: %v", n, err)
 		}
 		o.pause()
 		if got := kinds(o.got("studio")); len(got) != 4 || got[3] != "g1 generation.failed" {
@@ -72,7 +72,7 @@ func TestGivenUpEventsAreCountedFromZero(t *testing.T) {
 				n, counted := o.counts["studio given_up"]
 				o.mu.Unlock()
 				if n != 0 || !counted {
-					t.Errorf("after almost a day %d abandoned events are counted, %v", n, counted)
+					t.Errorf("after almost a day the count of abandoned events is %d, present: %v", n, counted)
 				}
 				time.Sleep(3 * time.Minute)
 				sum, err := o.ledger.Summary(o.Context(), true)

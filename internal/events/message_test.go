@@ -116,7 +116,7 @@ func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
 		for {
 			all, err := o.ledger.Events(o.Context(), ledger.EventFilter{}, 10)
 			if err != nil || len(all) != 1 {
-				o.Fatalf("the failed events are %+v, %v", all, err)
+				o.Fatalf("the events are %+v, %v", all, err)
 			}
 			if all[0].Attempts > 0 {
 				if p := all[0].Problem; !strings.Contains(p, "certificate") || strings.Contains(p, "with-a-token") {
@@ -139,12 +139,12 @@ func TestNothingIsSentThatCannotBeSigned(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		all, err := o.ledger.Events(o.Context(), ledger.EventFilter{}, 10)
 		if err != nil || len(all) != 1 || all[0].Attempts == 0 || all[0].Problem == "" || len(o.got("studio")) != 0 {
-			o.Fatalf("without a secret the failed events are %+v, %v, and %d events were sent", all, err, len(o.got("studio")))
+			o.Fatalf("without a secret the events are %+v, %v, and %d events were sent", all, err, len(o.got("studio")))
 		}
 		proctest.Write(o, o.secrets, oneSecret)
 		time.Sleep(time.Minute)
 		if got := len(o.got("studio")); got != 1 {
-			o.Errorf("with a secret %d events were sent", got)
+			o.Errorf("with a secret %d events were sent, want 1", got)
 		}
 	})
 }

@@ -144,7 +144,7 @@ func TestTheSchemaTakesWhatIsSentAndWhatThePageShows(t *testing.T) {
 		shown = append(shown, string(text))
 	}
 	if len(shown) != 4 {
-		t.Errorf("the page has %d documents", len(shown))
+		t.Errorf("got %d documents, want 4", len(shown))
 	}
 	for _, text := range shown {
 		if err := validate(text); err != nil {

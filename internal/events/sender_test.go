@@ -34,7 +34,7 @@ func TestAnEventIsSentAtOnceAndOnce(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if got := o.got("studio"); len(got) != 2 || len(o.all) != 1 || o.count("studio sent") != 2 {
-			t.Errorf("an hour later the receiver got %q, of %d receivers; %v", kinds(got), len(o.all), o.counts)
+			t.Errorf("an hour later the receiver got %q; %d receivers got events; counts: %v", kinds(got), len(o.all), o.counts)
 		}
 	})
 }
@@ -96,7 +96,7 @@ func TestWhatIsNotTakenIsSentAgainInOrder(t *testing.T) {
 			t.Errorf("the receiver got %q, %v", kinds(got), o.counts)
 		}
 		if len(bodies) != 2 {
-			t.Errorf("the events are %v", bodies)
+			t.Errorf("the sent events are %v", bodies)
 		}
 		for id, sent := range bodies {
 			if len(slices.Compact(sent)) != 1 || len(slices.Compact(stamps[id])) != 4 {
@@ -118,12 +118,12 @@ func TestAProblemRepeatsNeitherAddressNorAnswer(t *testing.T) {
 		err            error
 		want           string
 	}{
-		"an address that can't be read":  {path: "/%zz?token=s3cret", want: "can't be created"},
-		"a Location that can't be read":  {path: "/?token=s3cret", location: "%zz s3cret", want: "can't be read"},
-		"an answer that can't be read":   {path: "/?token=s3cret", err: errors.New(`malformed HTTP response "s3cret"`), want: "can't be read"},
-		"a connection that is refused":   {path: "/?token=s3cret", err: refused, want: "connection refused"},
-		"a certificate of somebody else": {path: "/?token=s3cret", err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, want: "unknown authority"},
-		"no answer in time":              {path: "/?token=s3cret", err: context.DeadlineExceeded, want: "within 10s"},
+		"an invalid address":         {path: "/%zz?token=s3cret", want: "can't be created"},
+		"an invalid Location header": {path: "/?token=s3cret", location: "%zz s3cret", want: "can't be read"},
+		"a malformed response":       {path: "/?token=s3cret", err: errors.New(`malformed HTTP response "s3cret"`), want: "can't be read"},
+		"a refused connection":       {path: "/?token=s3cret", err: refused, want: "connection refused"},
+		"an untrusted certificate":   {path: "/?token=s3cret", err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, want: "unknown authority"},
+		"no response in time":        {path: "/?token=s3cret", err: context.DeadlineExceeded, want: "within 10s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inOffice(t, func(o *office) {
@@ -284,7 +284,7 @@ func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 		time.Sleep(time.Hour)
 		got := o.got("studio")
 		if len(got) != 2 || got[1].id != got[0].id || !bytes.Equal(got[1].body, got[0].body) {
-			t.Errorf("finally the receiver got %q", kinds(got))
+			t.Errorf("after the lease expired the receiver got %q", kinds(got))
 		}
 	})
 }
