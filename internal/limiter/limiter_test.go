@@ -153,7 +153,7 @@ func TestRequestsAreRejectedWhenAPauseExceedsTheirDeadline(t *testing.T) {
 			}
 		}
 		if _, err := tryFor(t, time.Minute, l, limiter.Request{}); err != nil || time.Since(began) != 40*time.Second {
-			t.Errorf("a request with time left: %v after %v", err, time.Since(began))
+			t.Errorf("a request with a later deadline: %v after %v", err, time.Since(began))
 		}
 	})
 }
@@ -247,18 +247,18 @@ func TestTheDailyCapAllowsOneOrderAMinute(t *testing.T) {
 		time.Sleep(time.Minute)
 		probe := acquire(t, l, limiter.Request{})
 		if sent := place(1, limiter.Capped); sent > 0 {
-			t.Error("two orders probe the cap")
+			t.Error("two orders probe the cap at the same time")
 		}
 		acquire(t, l, limiter.Request{Resend: true}).Release(limiter.Result{Outcome: limiter.Passed})
 		if !l.State().Capped {
-			t.Error("an order that may have existed before ended the cap")
+			t.Error("a resent order ended the cap")
 		}
 		time.Sleep(time.Minute)
 		acquire(t, l, limiter.Request{Resend: true}).Release(limiter.Result{Outcome: limiter.Capped})
 		acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Unused}) // the resend does not delay the next probe
 		probe.Release(limiter.Result{Outcome: limiter.Unused})
 		if sent := place(3, limiter.Passed); sent != 3 {
-			t.Errorf("%d of 3 orders were sent after a probe that passed", sent)
+			t.Errorf("%d of 3 orders were sent, although the first one passed", sent)
 		}
 		place(1, limiter.Capped)
 		const day = 24 * time.Hour
@@ -327,7 +327,7 @@ func TestPollsKeepToTheirRate(t *testing.T) {
 		acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 10 * time.Second})
 		started := start(t, l, slices.Repeat([]limiter.Request{{Class: limiter.Poll}}, 6)...)
 		if n, _ := l.Polls(); n != 0 {
-			t.Errorf("%d polls may start in a pause", n)
+			t.Errorf("%d polls may start during a pause", n)
 		}
 		for n, want := range []time.Duration{10000, 10000, 10500, 11000, 11500, 12000} {
 			if <-started; time.Since(began) != want*time.Millisecond {
@@ -361,10 +361,10 @@ func TestPlacesAreReservedForOwnersWithFewRequests(t *testing.T) {
 		go func() { _, _ = l.Acquire(t.Context(), limiter.Request{Owner: "many", Class: limiter.Read}) }()
 		synctest.Wait()
 		if _, err := l.Acquire(t.Context(), limiter.Request{Owner: "few", Class: limiter.Read}); err != nil {
-			t.Errorf("an owner without requests has no place: %v", err)
+			t.Errorf("an owner without requests got no slot: %v", err)
 		}
 		if w := l.State().Waiting; len(w) != 1 || w[0].Owner != "many" {
-			t.Errorf("%+v are waiting; an owner with many requests must not get a reserved place", w)
+			t.Errorf("%+v are waiting; an owner with many requests must not get a reserved slot", w)
 		}
 	})
 }
@@ -437,7 +437,7 @@ func TestTheNumberInFlightAdapts(t *testing.T) {
 		check("requests that did not wait", 16)
 		acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Unavailable, RetryAfter: time.Second})
 		acquire(t, l, limiter.Request{}).Release(limiter.Result{})
-		check("a pause that is no 429", 16)
+		check("a pause without a 429", 16)
 		acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: time.Second})
 		acquire(t, l, limiter.Request{}).Release(limiter.Result{})
 		check("a 429", 4)
@@ -468,7 +468,7 @@ func TestFailuresInARowUseUpTheRetries(t *testing.T) {
 		t.Errorf("%d of 100 failures may be retried", n)
 	}
 	if retries(100, limiter.Rejected) != 0 || retries(1, limiter.Passed) != 1 {
-		t.Error("a retry is allowed before a success, or not after it")
+		t.Error("a retry is allowed before a success, or denied after it")
 	}
 }
 
@@ -483,7 +483,7 @@ func TestASetRemovesIdleLimiters(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.Of("another")
 		if states := s.States(); len(states) != 3 || states[key].Paused.IsZero() || states["held"].InFlight != 1 {
-			t.Errorf("the set has %v", states)
+			t.Errorf("the set has the limiters %v", states)
 		}
 		held.Release(limiter.Result{})
 	})

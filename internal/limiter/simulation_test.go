@@ -127,7 +127,7 @@ func TestTeamsShareTheCatalogByWeight(t *testing.T) {
 		rate, burst         float64
 		retryAfter, latency time.Duration
 	}{
-		{"a bucket of a second", 20, 20, time.Second, 50 * time.Millisecond},
+		{"a bucket of one second of requests", 20, 20, time.Second, 50 * time.Millisecond},
 		{"a small bucket", 20, 5, time.Second, 50 * time.Millisecond},
 		{"long pauses", 20, 20, 5 * time.Second, 50 * time.Millisecond},
 		{"no Retry-After", 20, 20, 0, 50 * time.Millisecond},
