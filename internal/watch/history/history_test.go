@@ -56,7 +56,7 @@ func TestAGenerationThatIsSeenAgainTeachesNothing(t *testing.T) {
 		b.Add(key, 7, time.Second)
 	}
 	if _, known := b.Remaining(key, 0); known || len(b.models[key].durations) != 1 {
-		t.Errorf("the history counts %d durations", len(b.models[key].durations))
+		t.Errorf("the history has %d durations, want 1", len(b.models[key].durations))
 	}
 }
 
