@@ -13,24 +13,24 @@ import (
 
 func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing.T) { // faults U4, U12, U14, M15
 	for name, fault := range map[string]sandbox.Fault{
-		"cut before the answer":      {AfterCommit: true, Reset: true},
-		"cut inside the answer":      {Cut: true, CutAfter: 10},
-		"500 in place of the answer": {AfterCommit: true, Status: 500, Body: "<html>oops</html>"},
-		"503 before the commit":      {Status: 503},
-		"200 that can't be read":     {AfterCommit: true, Status: 200, Body: "hello"},
-		"201 without an id":          {AfterCommit: true, Status: 201, Body: `{"status":"queued"}`},
-		"201 with an id of 6 kB":     {AfterCommit: true, Status: 201, Body: `{"status":"queued","id":"` + strings.Repeat("x", 6<<10) + `"}`},
-		"201 with a NUL in its id":   {AfterCommit: true, Status: 201, Body: `{"status":"queued","id":"a\u0000b"}`},
-		"201 with a path for an id":  {AfterCommit: true, Status: 201, Body: `{"status":"queued","id":"a/b"}`},
-		"200 that speaks of errors":  {AfterCommit: true, Status: 200, Body: `{"status":"error","id":"x"}`},
-		"cut before the commit":      {Reset: true},
-		"300 after the commit":       {AfterCommit: true, Redirect: "/elsewhere", Status: 300},
-		"301 after the commit":       {AfterCommit: true, Redirect: "/elsewhere", Status: 301},
-		"302 after the commit":       {AfterCommit: true, Redirect: "/elsewhere", Status: 302},
-		"303 to what was ordered":    {AfterCommit: true, Redirect: sandbox.BasePath + "/generations/x", Status: 303},
-		"304 after the commit":       {AfterCommit: true, Status: 304},
-		"303 before the commit":      {Redirect: "/login", Status: 303},
-		"408":                        {AfterCommit: true, Status: 408},
+		"reset before the response":   {AfterCommit: true, Reset: true},
+		"response cut off":            {Cut: true, CutAfter: 10},
+		"500 after the commit":        {AfterCommit: true, Status: 500, Body: "<html>oops</html>"},
+		"503 before the commit":       {Status: 503},
+		"200 with an unreadable body": {AfterCommit: true, Status: 200, Body: "hello"},
+		"201 without an ID":           {AfterCommit: true, Status: 201, Body: `{"status":"queued"}`},
+		"201 with an ID of 6 kB":      {AfterCommit: true, Status: 201, Body: `{"status":"queued","id":"` + strings.Repeat("x", 6<<10) + `"}`},
+		"201 with a NUL in the ID":    {AfterCommit: true, Status: 201, Body: `{"status":"queued","id":"a\u0000b"}`},
+		"201 with a slash in the ID":  {AfterCommit: true, Status: 201, Body: `{"status":"queued","id":"a/b"}`},
+		"200 with the status error":   {AfterCommit: true, Status: 200, Body: `{"status":"error","id":"x"}`},
+		"reset before the commit":     {Reset: true},
+		"300 after the commit":        {AfterCommit: true, Redirect: "/elsewhere", Status: 300},
+		"301 after the commit":        {AfterCommit: true, Redirect: "/elsewhere", Status: 301},
+		"302 after the commit":        {AfterCommit: true, Redirect: "/elsewhere", Status: 302},
+		"303 to a generation":         {AfterCommit: true, Redirect: sandbox.BasePath + "/generations/x", Status: 303},
+		"304 after the commit":        {AfterCommit: true, Status: 304},
+		"303 before the commit":       {Redirect: "/login", Status: 303},
+		"408":                         {AfterCommit: true, Status: 408},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
@@ -57,7 +57,7 @@ func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // fau
 			t.Error("the response arrived after the caller's deadline")
 		}
 		if lost.Fired() < 2 {
-			t.Errorf("%d attempts within a second, want several", lost.Fired())
+			t.Errorf("%d attempts within a second, want at least 2", lost.Fired())
 		}
 		s.box.ClearFaults()
 		s.mustCreate(s.order("k"))

@@ -116,7 +116,7 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // fault A10
 				time.Sleep(time.Minute) // after a response that reports a daily cap, the limiter delays orders for a minute
 				receipt, err := createWithin(t, c, testCredential, plainOrder, time.Minute)
 				if err != nil || receipt.Generation.ID != "g1" || len(upstream.apiKeys) == attempts {
-					t.Errorf("the key was resent %d times and returned %+v, %v", len(upstream.apiKeys)-attempts, receipt, err)
+					t.Errorf("the order was resent %d times and returned %+v, %v", len(upstream.apiKeys)-attempts, receipt, err)
 				}
 			})
 		})
@@ -141,7 +141,7 @@ func TestAnotherOrderUnderAnIdempotencyKeyIsNotSent(t *testing.T) {
 func TestEveryAttemptHasTheSameKeysAndBytes(t *testing.T) { // fault A11
 	numbered := order{ModelID: "m/1", Inputs: []byte(`{"n": 9007199254740993}`), IdempotencyKey: "key-1"}
 	for name, steps := range map[string][]step{
-		"within a call":       {away, away, placed},
+		"two 503s first":      {away, away, placed},
 		"no connection first": {noDial, away, placed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,12 +196,12 @@ func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // fault K7
 		attempts int
 		placed   bool
 	}{
-		"a 503, then it is placed":               {[]step{away, placed}, 20 * time.Second, time.Minute, 2, true},
-		"three of them, and no deadline":         {[]step{away, away, away, placed}, 0, time.Minute, 4, true},
-		"nothing has left before the caller":     {[]step{noDial, placed}, 20 * time.Second, time.Minute, 1, false},
-		"a catalog that asks to wait too long":   {[]step{{status: 503, body: "wait"}, placed}, 20 * time.Second, time.Minute, 1, false},
-		"a caller that had weeks":                {[]step{away}, 1000 * time.Hour, time.Minute + 5*time.Second, 0, false},
-		"it is over with the time of the caller": {[]step{away}, 2 * time.Second, 2 * time.Second, 0, false},
+		"placed after a 503":                     {[]step{away, placed}, 20 * time.Second, time.Minute, 2, true},
+		"placed after three 503s, no deadline":   {[]step{away, away, away, placed}, 0, time.Minute, 4, true},
+		"no connection before the caller leaves": {[]step{noDial, placed}, 20 * time.Second, time.Minute, 1, false},
+		"Retry-After beyond the deadline":        {[]step{{status: 503, body: "wait"}, placed}, 20 * time.Second, time.Minute, 1, false},
+		"deadline weeks away":                    {[]step{away}, 1000 * time.Hour, time.Minute + 5*time.Second, 0, false},
+		"attempts end at the deadline":           {[]step{away}, 2 * time.Second, 2 * time.Second, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // fault K7
 					t.Errorf("the caller got %v after %v", err, time.Since(began))
 				}
 				if err := c.Close(t.Context()); err != nil || time.Since(began) > row.wait {
-					t.Errorf("%v, the attempts took %v, want at most %v", err, time.Since(began), row.wait)
+					t.Errorf("Close returned %v, the attempts took %v, want at most %v", err, time.Since(began), row.wait)
 				}
 				if n := len(upstream.keys); row.attempts > 0 && n != row.attempts || n == 0 {
 					t.Errorf("%d attempts, want %d", n, row.attempts)
@@ -240,7 +240,7 @@ func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // fault K7
 				}
 				attempts := len(upstream.keys)
 				if receipt, err := createWithin(t, c, testCredential, plainOrder, time.Second); err != nil || receipt.Generation.ID != "g1" || len(upstream.keys) != attempts {
-					t.Errorf("the key returned %+v, %v, and was resent %d times", receipt, err, len(upstream.keys)-attempts)
+					t.Errorf("the repeat returned %+v, %v, and the order was resent %d times", receipt, err, len(upstream.keys)-attempts)
 				}
 			})
 		})
@@ -267,7 +267,7 @@ func TestACloseThatIsOverEndsTheAttempts(t *testing.T) {
 		}
 		ended := time.Now()
 		if err := c.Close(t.Context()); err != nil || time.Since(ended) > 0 {
-			t.Errorf("%v, the attempts continued for %v after the end", err, time.Since(ended))
+			t.Errorf("Close returned %v, and the attempts continued for %v", err, time.Since(ended))
 		}
 	})
 }

@@ -25,7 +25,7 @@ func wantExpired(t *testing.T, err error, want orders.Outcome) {
 	t.Helper()
 	failed, ok := errors.AsType[*orders.Error](err)
 	if !ok || failed.Outcome != want || catalog.KindOf(err) != catalog.KindOrderExpired {
-		t.Errorf("the caller receives %v, %+v; want an expired order that is %s", err, failed, want)
+		t.Errorf("the caller receives %v, %+v; want an expired order with the outcome %s", err, failed, want)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestAttemptsEndWithTheExpireTime(t *testing.T) { // fault M16
 				defer cancel()
 				_, err := c.Place(ctx, testCredential, orders.Request{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k", UpstreamKey: "k", ExpireTime: began.Add(left)})
 				if wantExpired(t, err, test.want); time.Since(began) != left {
-					t.Errorf("the caller waits for %v", time.Since(began))
+					t.Errorf("the caller waited for %v", time.Since(began))
 				}
 				if closed := c.Close(t.Context()); closed != nil {
 					t.Error(closed)
@@ -117,7 +117,7 @@ func TestAnExpiredOrderStaysUnknownOnEveryReplica(t *testing.T) { // fault M16
 			s.Errorf("%d attempts were sent after the expire time", n-posts)
 		}
 		if moved, err := s.ledger.Expire(s.Context(), 10); moved != 1 || err != nil {
-			s.Errorf("the reservations of %d orders expire: %v", moved, err)
+			s.Errorf("the reservations of %d orders expired, want 1: %v", moved, err)
 		}
 		if all := s.list(ledger.Filter{Unresolved: true}); len(all) != 1 || all[0].ReservedCents != 0 || all[0].UnconfirmedCents == 0 || all[0].Problem == "" {
 			s.Errorf("the ledger has %+v", all)

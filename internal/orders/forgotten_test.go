@@ -48,13 +48,13 @@ func TestARestoredLedgerGetsForgottenOrdersBackByTheirRepeats(t *testing.T) {
 		}
 		again, err := r.place("studio", "forgotten", "a harbour")
 		if err != nil || again.Generation.ID != first.Generation.ID || again.Replayed {
-			s.Errorf("the repeat is %+v, %v", again, err)
+			s.Errorf("the repeat returned %+v, %v", again, err)
 		}
 		if own, err := r.orders.Owned(s.Context(), &owner, first.Generation.ID); err != nil || len(own) != 1 {
 			s.Errorf("after the repeat the generation belongs to %v, %v", own, err)
 		}
 		if known, err := r.place("studio", "known", "a harbour"); err != nil || !known.Replayed || s.audit() != 2 {
-			s.Errorf("the order before the backup is %+v, %v, %d charges", known, err, s.audit())
+			s.Errorf("the repeat of the order before the backup returned %+v, %v, with %d charges", known, err, s.audit())
 		}
 	})
 }

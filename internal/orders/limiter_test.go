@@ -75,8 +75,8 @@ func placeMany(t *testing.T, c *client, many int, within time.Duration, change f
 
 func TestOrdersWaitWhileTheCatalogAsksForFewer(t *testing.T) {
 	for name, change := range map[string]func(*order){
-		"orders":                 func(*order) {},
-		"orders that are quoted": func(o *order) { limit := int64(9); o.MaxCostCents = &limit },
+		"without a quote": func(*order) {},
+		"with a quote":    func(o *order) { limit := int64(9); o.MaxCostCents = &limit },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestOrdersWaitWhileTheCatalogAsksForFewer(t *testing.T) {
 					t.Fatalf("an order was rejected: %v", failed[0])
 				}
 				if n := upstream.inPause.Load(); n != 1 { // the second order's first request gets a 429, and the client sends no other request until the pause ends
-					t.Errorf("%d requests in the second pause", n)
+					t.Errorf("%d requests in the second pause, want 1", n)
 				}
 			})
 		})
@@ -128,7 +128,7 @@ func TestAnOrderThatCannotWaitIsToldAtOnceAndNeverLeaves(t *testing.T) {
 		}
 		patient.Wait()
 		if closed := c.Close(t.Context()); closed != nil || upstream.posts.Load() != 2 {
-			t.Errorf("%d posts, %v", upstream.posts.Load(), closed)
+			t.Errorf("%d orders were posted, want 2; Close returned %v", upstream.posts.Load(), closed)
 		}
 	})
 }
@@ -144,7 +144,7 @@ func TestAnOrderThatWaitsKeepsItsLease(t *testing.T) {
 			t.Errorf("the order was rejected: %v", failed[0])
 		}
 		if n := upstream.posts.Load(); n > 4 {
-			t.Errorf("%d requests for two orders", n)
+			t.Errorf("%d requests for two orders, want at most 4", n)
 		}
 		cancel()
 		synctest.Wait()
@@ -270,7 +270,7 @@ func TestTheLeaseLastsUntilTheEndOfTheAttempt(t *testing.T) {
 			}
 		}
 		if err := c.Close(t.Context()); err != nil || upstream.posts.Load() != 3 {
-			t.Errorf("%d attempts, %v", upstream.posts.Load(), err)
+			t.Errorf("%d attempts, want 3; Close returned %v", upstream.posts.Load(), err)
 		}
 	})
 }

@@ -17,7 +17,7 @@ func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) life
 	r.Helper()
 	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)
 	if err != nil || len(recorded) != 1 || len(listed) != 1 {
-		r.Fatalf("%d generations are recorded and %d are listed, %v", len(recorded), len(listed), err)
+		r.Fatalf("%d generations are recorded and %d are listed, want 1 and 1: %v", len(recorded), len(listed), err)
 	}
 	r.orders.ListedLater(r.Context(), cred, recorded, catalog.NewList(listed))
 	return r.list(ledger.Filter{})[0].Status
@@ -29,11 +29,11 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 		told    []string
 		want    lifecycle.Status
 	}{
-		"without its text":                           {"textOutput", []string{"studio"}, lifecycle.Unseen},
-		"without its text, of which nobody is told":  {"textOutput", nil, lifecycle.Succeeded},
-		"without its text, of which others are told": {"textOutput", []string{"print"}, lifecycle.Succeeded},
-		"without its cost":                           {"costCents", nil, lifecycle.Unseen},
-		"without its inputs":                         {"inputs", []string{"studio"}, lifecycle.Succeeded},
+		"text omitted, owner subscribed":         {"textOutput", []string{"studio"}, lifecycle.Unseen},
+		"text omitted, no subscriber":            {"textOutput", nil, lifecycle.Succeeded},
+		"text omitted, another owner subscribed": {"textOutput", []string{"print"}, lifecycle.Succeeded},
+		"cost omitted":                           {"costCents", nil, lifecycle.Unseen},
+		"inputs omitted, owner subscribed":       {"inputs", []string{"studio"}, lifecycle.Succeeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -65,8 +65,8 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 
 func TestAnEndThatNobodyReadsIsRecordedAsListed(t *testing.T) {
 	for name, place := range map[string]func(*replica) (catalog.Credential, catalog.Generation){
-		"of a forwarded API key": placeForwarded,
-		"after all is settled": func(r *replica) (catalog.Credential, catalog.Generation) {
+		"forwarded API key": placeForwarded,
+		"settled order": func(r *replica) (catalog.Credential, catalog.Generation) {
 			g := mustPlace(r.stack, r, "k", "a harbour")
 			for range 2 {
 				if _, err := r.ledger.Observe(r.Context(), g.ID, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Failed}}); err != nil {

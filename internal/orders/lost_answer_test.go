@@ -25,7 +25,7 @@ func TestAPlacedOrderIsNeverAnsweredAsMissing(t *testing.T) {
 					t.Errorf("the repeat returned %v %v", again.ID, again.State)
 				}
 				if fired.Fired() == 0 || s.posts() != 1 {
-					t.Errorf("the fault fired %d times, %d orders posted", fired.Fired(), s.posts())
+					t.Errorf("the fault fired %d times and %d orders were posted, want 1 order", fired.Fired(), s.posts())
 				}
 			})
 		})
@@ -75,7 +75,7 @@ func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
 		}
 		s.finish()
 		if s.posts() != 0 {
-			t.Errorf("%d orders posted for a caller that had disconnected", s.posts())
+			t.Errorf("%d orders were posted for a caller that had disconnected", s.posts())
 		}
 		over, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -84,7 +84,7 @@ func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
 		}
 		s.finish()
 		if s.posts() != 0 || s.audit() != 0 {
-			t.Errorf("%d orders posted, %d charges", s.posts(), s.audit())
+			t.Errorf("%d orders were posted, with %d charges, want none", s.posts(), s.audit())
 		}
 	})
 }

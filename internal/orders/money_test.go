@@ -66,7 +66,7 @@ func TestTermsThatChangeDuringAQuoteCount(t *testing.T) { // fault M1
 				})
 				_, budget := errors.AsType[*ledger.BudgetError](err)
 				if errors.Is(err, removed) != (row.err != nil) || budget != (row.err == nil) || outcomeOf(err) != orders.NotPlaced || s.audit() != 0 || len(s.list(ledger.Filter{})) != 0 {
-					s.Errorf("%v, %d charges", err, s.audit())
+					s.Errorf("got %v and %d charges, want a rejection and no charges", err, s.audit())
 				}
 			})
 		})
@@ -95,7 +95,7 @@ func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault
 				placed, err := free.place("studio", "k", "a harbour")
 				calls.Wait()
 				if err != nil {
-					s.Fatalf("the order without a limit is rejected: %v", err)
+					s.Fatalf("the order without a limit was rejected: %v", err)
 				}
 				if refused != nil && outcomeOf(refused) == orders.NotPlaced && !same || refused == nil && slow.Generation.ID != placed.Generation.ID || s.audit() != 1 {
 					s.Errorf("the other caller received %+v, %v; there were %d charges", slow, refused, s.audit())
@@ -141,7 +141,7 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 		revoked.befores(func(*http.Request) error { requests++; return nil })
 		settles(10*time.Minute, revoked)
 		if requests == 0 || requests > 15 {
-			s.Errorf("the replica without an API key sends %d requests in ten minutes", requests)
+			s.Errorf("the replica with the rejected API key sent %d requests in ten minutes", requests)
 		}
 		ctx, cancel := context.WithTimeout(s.Context(), 15*time.Minute)
 		defer cancel()
@@ -221,10 +221,10 @@ func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
 // placed.
 func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	for name, fault := range map[string]sandbox.Fault{
-		"a page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},
-		"a size":              {Status: http.StatusRequestEntityTooLarge, Body: `{"code":"TOO_LARGE","message":"too large"}`},
-		"nothing":             {Status: http.StatusUnprocessableEntity},
-		"the idempotency key": {Status: http.StatusUnprocessableEntity, Body: `{"error":"Idempotency-Key has already been used with a different request body"}`},
+		"HTML page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},
+		"request too large":      {Status: http.StatusRequestEntityTooLarge, Body: `{"code":"TOO_LARGE","message":"too large"}`},
+		"empty body":             {Status: http.StatusUnprocessableEntity},
+		"idempotency key reused": {Status: http.StatusUnprocessableEntity, Body: `{"error":"Idempotency-Key has already been used with a different request body"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -277,7 +277,7 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 			s.Fatal(err)
 		}
 		if own, err := r.orders.Owned(ctx, &owner, "right"); err == nil {
-			s.Errorf("the owner is known although the ledger is unavailable: %v", own)
+			s.Errorf("Owned returned %v although the ledger is unavailable", own)
 		}
 		s.open()
 	})
@@ -287,7 +287,7 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 // must not send the order. In the meantime, an operator may have declared that the order was not placed, and a charge
 // would contradict this.
 func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
-	for name, stopped := range map[string]time.Duration{"after its lease": ledger.OrderLease + time.Second, "after the window": window + time.Minute} {
+	for name, stopped := range map[string]time.Duration{"longer than the lease": ledger.OrderLease + time.Second, "longer than the resend window": window + time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r, first := s.replica(), true
@@ -300,7 +300,7 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 				})
 				_, err := r.place("studio", "k", "a harbour")
 				if n := s.audit(); err == nil || n != 0 {
-					s.Errorf("the caller receives %v, %d charges", err, n)
+					s.Errorf("got %v and %d charges, want an error and no charges", err, n)
 				}
 				r.close()
 				if n := s.audit(); n > 0 && stopped > window {
@@ -337,13 +337,13 @@ func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
 		time.Sleep(2 * ledger.OrderLease)
 		again := s.replica()
 		if err := place(again, `{"prompt": "a"}`); catalog.KindOf(err) != catalog.KindKeyReused || s.audit() != 0 {
-			s.Errorf("a repeat of the same value in other bytes returns %v", err)
+			s.Errorf("a repeat of the same JSON value in different bytes returns %v", err)
 		}
 		if err := place(again, `{"prompt":"a"}`); err != nil || s.audit() != 1 {
 			s.Errorf("a repeat with the same bytes returns %v", err)
 		}
 		if err := place(again, `{"prompt": "a"}`); err != nil || s.audit() != 1 {
-			s.Errorf("after the order was placed, a repeat with other bytes returns %v", err)
+			s.Errorf("after the order was placed, a repeat with different bytes returns %v", err)
 		}
 	})
 }

@@ -25,10 +25,10 @@ func TestARepeatIsAnsweredOnEveryReplica(t *testing.T) {
 			r.Inputs = []byte(` { "prompt" : "a h\u0061rbour" } `)
 		})
 		if err != nil || !again.Replayed || again.Generation.ID != first.Generation.ID {
-			s.Errorf("the repeat is %+v, %v", again, err)
+			s.Errorf("the repeat returned %+v, %v", again, err)
 		}
 		if n := s.audit(); n != 1 {
-			s.Errorf("%d charges", n)
+			s.Errorf("%d charges, want 1", n)
 		}
 	})
 }
@@ -68,7 +68,7 @@ func TestAnOrderWhoseAnswerIsLostIsKnownWithinAMinute(t *testing.T) { // fault T
 		r.loses("studio", "k")
 		r.recover(30 * time.Minute)
 		if n := len(s.list(ledger.Filter{Unresolved: true})); n != 1 {
-			s.Fatalf("%d orders have an unknown outcome while no response arrives", n)
+			s.Fatalf("%d orders have an unknown outcome while responses are lost, want 1", n)
 		}
 		r.answers(nil)
 		r.recover(time.Minute)
@@ -137,7 +137,7 @@ func (s *stack) afterWaiting(limit int64) (err error) {
 }
 
 func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
-	t.Run("by the catalog", func(t *testing.T) {
+	t.Run("rejected by the catalog", func(t *testing.T) {
 		inStack(t, 0, func(s *stack) {
 			limit := s.price()
 			err := s.afterWaiting(limit)
@@ -156,7 +156,7 @@ func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
 			}
 		})
 	})
-	t.Run("by a budget", func(t *testing.T) {
+	t.Run("rejected by a budget", func(t *testing.T) {
 		inStack(t, 0, func(s *stack) {
 			err := s.afterWaiting(s.price() - 1)
 			if _, budget := errors.AsType[*ledger.BudgetError](err); !budget || outcomeOf(err) != orders.NotPlaced || catalog.KindOf(err) != 0 {
@@ -258,7 +258,7 @@ func TestOrdersFailWhileTheLedgerIsUnavailable(t *testing.T) {
 }
 
 func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // fault T4
-	for name, refusal := range map[string]bool{"an id": false, "a refusal": true} {
+	for name, refusal := range map[string]bool{"response with an ID": false, "rejection": true} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()

@@ -16,10 +16,10 @@ import (
 // forwarded. durable means that the ledger is in a file instead of in memory. knowsAll means that the ledger
 // contains every order that was ever placed under the idempotency key.
 var ways = map[string]struct{ held, durable, knowsAll bool }{
-	"shared key, durable":     {true, true, true},
-	"shared key, in memory":   {true, false, false},
-	"forwarded key, durable":  {false, true, false},
-	"forwarded key, inmemory": {false, false, false},
+	"shared key, durable":      {true, true, true},
+	"shared key, in memory":    {true, false, false},
+	"forwarded key, durable":   {false, true, false},
+	"forwarded key, in memory": {false, false, false},
 }
 
 func TestOutcomeOfAFailedOrder(t *testing.T) { // faults A10, U8, U9
@@ -36,32 +36,32 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // faults A10, U8, U9
 		want  orders.Outcome // expected outcome; ignored if open is true, and replaced by NotPlaced if knowsAll is true
 		open  bool           // whether the expected outcome is Unknown, with every kind of API key and ledger
 	}{
-		"a cap in the catalog's form":      {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},
-		"no connection":                    {steps: []step{noDial}, want: nothingLeft, kind: catalog.KindUnavailable},
-		"a refusal after no connection":    {steps: []step{noDial, refusedNow}, want: definite, kind: catalog.KindInsufficientFunds},
-		"above the limit":                  {order: dear, quote: step{status: 200, body: `{"priceCents":9}`}, want: nothingLeft, kind: catalog.KindPriceAboveLimit},
-		"no quote":                         {order: dear, quote: step{status: 503}, want: nothingLeft, kind: catalog.KindUnavailable},
-		"no quote of these inputs":         {order: dear, quote: step{status: 400}, want: nothingLeft, kind: catalog.KindInvalidInput},
-		"inputs that are no object":        {order: list, want: nothingLeft, kind: catalog.KindInvalidInput},
-		"no idempotency key":               {order: keyless, want: nothingLeft, kind: catalog.KindInvalidInput},
-		"a refusal after a 429":            {steps: []step{{status: 429}, refusedNow}, want: open},
-		"a 429 until the deadline":         {steps: []step{{status: 429}}, want: open},
-		"a status that is not in the list": {steps: []step{{status: 418, body: `{"code":"TEAPOT"}`}}, open: true},
-		"a redirect":                       {steps: []step{{status: 307}}, open: true},
-		"a conflict":                       {steps: []step{{status: 409, body: `{"code":"CONFLICT"}`}}, open: true},
-		"busy with the key":                {steps: []step{{status: 409}}, open: true, kind: catalog.KindInProgress},
-		"a refusal of the idempotency key": {steps: []step{{status: 422, body: `{"code":"IDEMPOTENCY_KEY_REUSED"}`}}, open: true},
-		"a refusal after a lost answer":    {steps: []step{away, refusedNow}, open: true},
-		"no answer":                        {steps: []step{away}, open: true},
-		"no connection after no answer":    {steps: []step{away, noDial}, open: true, kind: catalog.KindOutcomeUnknown},
-		"no answer after no connection":    {steps: []step{noDial, away}, open: true, kind: catalog.KindOutcomeUnknown},
+		"a daily cap":                     {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},
+		"no connection":                   {steps: []step{noDial}, want: nothingLeft, kind: catalog.KindUnavailable},
+		"a rejection after no connection": {steps: []step{noDial, refusedNow}, want: definite, kind: catalog.KindInsufficientFunds},
+		"above the limit":                 {order: dear, quote: step{status: 200, body: `{"priceCents":9}`}, want: nothingLeft, kind: catalog.KindPriceAboveLimit},
+		"no quote":                        {order: dear, quote: step{status: 503}, want: nothingLeft, kind: catalog.KindUnavailable},
+		"a quote that rejects the inputs": {order: dear, quote: step{status: 400}, want: nothingLeft, kind: catalog.KindInvalidInput},
+		"inputs that are not an object":   {order: list, want: nothingLeft, kind: catalog.KindInvalidInput},
+		"no idempotency key":              {order: keyless, want: nothingLeft, kind: catalog.KindInvalidInput},
+		"a rejection after a 429":         {steps: []step{{status: 429}, refusedNow}, want: open},
+		"a 429 until the deadline":        {steps: []step{{status: 429}}, want: open},
+		"an unexpected status":            {steps: []step{{status: 418, body: `{"code":"TEAPOT"}`}}, open: true},
+		"a redirect":                      {steps: []step{{status: 307}}, open: true},
+		"a conflict":                      {steps: []step{{status: 409, body: `{"code":"CONFLICT"}`}}, open: true},
+		"a key in progress":               {steps: []step{{status: 409}}, open: true, kind: catalog.KindInProgress},
+		"a reused idempotency key":        {steps: []step{{status: 422, body: `{"code":"IDEMPOTENCY_KEY_REUSED"}`}}, open: true},
+		"a rejection after a 503":         {steps: []step{away, refusedNow}, open: true},
+		"a 503":                           {steps: []step{away}, open: true},
+		"no connection after a 503":       {steps: []step{away, noDial}, open: true, kind: catalog.KindOutcomeUnknown},
+		"a 503 after no connection":       {steps: []step{noDial, away}, open: true, kind: catalog.KindOutcomeUnknown},
 	}
 	for _, status := range []int{400, 401, 402, 403, 404, 413, 422} {
-		row := rows["no answer"]
+		row := rows["a 503"]
 		row.open, row.want, row.steps = false, definite, []step{{status: status, body: `{"code":"NO","message":"no"}`}}
-		rows[fmt.Sprintf("a %d in the catalog's form", status)] = row
+		rows[fmt.Sprintf("a %d from the catalog", status)] = row
 		row.open, row.steps = true, []step{{status: status, body: "<html>no</html>"}}
-		rows[fmt.Sprintf("a %d of a proxy", status)] = row
+		rows[fmt.Sprintf("a %d from a proxy", status)] = row
 	}
 	for name, row := range rows {
 		if row.order.ModelID == "" {
@@ -107,7 +107,7 @@ func TestAGenerationOfAnotherOrderIsAFaultOfTheLedger(t *testing.T) { // fault M
 		}
 		_, err := createWithin(t, c, testCredential, other, time.Second)
 		if err == nil || err.Outcome != orders.Unknown || !ledger.IsFault(err) || c.ledger.Counts.Faults.Load() != 1 {
-			t.Errorf("got %+v, %d faults", err, c.ledger.Counts.Faults.Load())
+			t.Errorf("got %+v and %d faults, want an unknown outcome and 1 fault", err, c.ledger.Counts.Faults.Load())
 		}
 	})
 }

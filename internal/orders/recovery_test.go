@@ -60,7 +60,7 @@ func TestEachLeaseOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 		before := s.leases()
 		again.recover(5 * time.Minute)
 		if leases := s.leases() - before; leases == 0 || leases > posts {
-			s.Errorf("%d leases, %d attempts", leases, posts)
+			s.Errorf("%d leases and %d attempts, want at least one lease and an attempt for each", leases, posts)
 		}
 	})
 }

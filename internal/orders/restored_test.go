@@ -49,7 +49,7 @@ func TestRestoredLedgerResendsNoOrderByItself(t *testing.T) {
 			s.Errorf("the held orders are %+v", held)
 		}
 		if _, err := r.place("studio", "first", "a harbour"); err != nil || s.audit() != 2 {
-			s.Errorf("the caller's repeat ends with %v and %d charges", err, s.audit())
+			s.Errorf("the caller's repeat returned %v, with %d charges, want 2", err, s.audit())
 		}
 	})
 }

@@ -45,7 +45,7 @@ func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // faul
 			s.Errorf("after %d reads of the API key, %d orders were sent under the first key and %d under the next key", reads.Load(), sent["Bearer "+s.key], sent["Bearer "+next])
 		}
 		if n := s.audit(); n != 1 {
-			s.Errorf("%d charges", n)
+			s.Errorf("%d charges, want 1", n)
 		}
 	})
 }
@@ -55,7 +55,7 @@ func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing
 		meanwhile func(*stack, ledger.Order)
 		refused   bool // whether the caller loses the permission to order this model during the attempt
 	}{
-		"another replica has the lease, and the ledger goes away": {meanwhile: func(s *stack, o ledger.Order) {
+		"lease held by another replica, then ledger unavailable": {meanwhile: func(s *stack, o ledger.Order) {
 			_, _, err := s.ledger.Call(s.Context(), ledger.Request{
 				Namespace: o.Namespace, Owner: o.Owner, Caller: o.Caller, IdempotencyKey: o.IdempotencyKey, APIKey: o.APIKey, Digest: o.Digest, InputsDigest: o.InputsDigest,
 			})
@@ -67,7 +67,7 @@ func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing
 				_ = s.ledger.Close()
 			}()
 		}},
-		"an operator calls the order refused, and the model is allowed no more": {refused: true, meanwhile: func(s *stack, o ledger.Order) {
+		"order resolved as not placed, and model no longer allowed": {refused: true, meanwhile: func(s *stack, o ledger.Order) {
 			if _, possible, err := s.ledger.Resolve(s.Context(), o.ID, "another API key", ledger.Resolution{By: ledger.By{Actor: "ops"}}); err != nil || !possible {
 				s.Error(possible, err)
 			}
@@ -134,11 +134,11 @@ func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // fault M4
 			s.Errorf("a new order returns %v", err)
 		}
 		if restarted.recover(time.Minute); s.posts() > posts {
-			s.Errorf("%d orders are sent", s.posts()-posts)
+			s.Errorf("%d orders were sent while the account was unknown", s.posts()-posts)
 		}
 		s.ledger.AccountUnknown.Store(false)
 		if restarted.recover(time.Minute); s.posts() != posts+1 {
-			s.Errorf("after the account is known, %d orders are sent", s.posts()-posts)
+			s.Errorf("after the account was known, %d orders were sent, want 1", s.posts()-posts)
 		}
 	})
 }
@@ -151,14 +151,14 @@ func TestNoOrderIsResentUnderARejectedAPIKey(t *testing.T) {
 			s.Fatal(err)
 		}
 		if restarted.recover(90 * time.Second); s.posts() > posts {
-			s.Errorf("%d orders are sent under a rejected API key", s.posts()-posts)
+			s.Errorf("%d orders were sent under a rejected API key", s.posts()-posts)
 		}
 		rejects.Remove()
 		if _, err := restarted.client.Account(s.Context(), restarted.held("")); err != nil {
 			s.Fatal(err)
 		}
 		if restarted.recover(time.Minute); s.posts() != posts+1 {
-			s.Errorf("after the API key was accepted, %d orders are sent", s.posts()-posts)
+			s.Errorf("after the API key was accepted, %d orders were sent, want 1", s.posts()-posts)
 		}
 	})
 }

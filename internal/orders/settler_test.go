@@ -30,7 +30,7 @@ func TestAnOrderIsPolledUntilItIsSettledWithoutAWatch(t *testing.T) {
 			s.Errorf("after a minute the order is %+v", one)
 		}
 		if stats := r.orders.Hub.Stats(); stats.Pollers != 0 {
-			s.Errorf("after the end of the generation %d pollers run", stats.Pollers)
+			s.Errorf("after the generation ended, %d pollers are running", stats.Pollers)
 		}
 	})
 }
@@ -68,7 +68,7 @@ func TestAfterARestartAnEndIsRecordedWithinAMinute(t *testing.T) {
 				}
 				read, err := after.client.Generation(s.Context(), after.held("studio"), mine.ID)
 				if late := time.Since(read.TerminalTime); err != nil || late > time.Minute {
-					s.Errorf("the end is recorded with a delay of %v, %v", late, err)
+					s.Errorf("the terminal state was recorded with a delay of %v: %v", late, err)
 				}
 				stop()
 				settling.Wait()

@@ -113,7 +113,7 @@ func charges(t testing.TB, box *sandbox.Sandbox, key string) map[string]int {
 		err = audit.Check()
 	}
 	if err != nil {
-		t.Error("the accounts do not add up:", err)
+		t.Error("the audit of the account failed:", err)
 	}
 	return audit.ChargesByIdempotencyKey
 }

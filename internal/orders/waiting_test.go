@@ -66,20 +66,20 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 		see    func(*replica, catalog.Credential, catalog.Generation)
 		events []string
 	}{
-		"a deletion is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
+		"deletion detected": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
 			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateSucceeded, 7), true)
 			r.orders.Hub.PresumedDeleted(r.Context(), cred, g.ID)
 		}, []string{ledger.EventSucceeded, ledger.EventDeleted}},
-		"a deletion of ours": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
+		"deletion by a call": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
 			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateSucceeded, 7), true)
 			r.orders.Hub.Deleted(r.Context(), cred, g.ID)
 		}, []string{ledger.EventSucceeded, ledger.EventDeleted}},
-		"a refund is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
+		"refund detected": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
 			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateFailed, 7), true)
 			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateRefunded, 7), true)
 		}, []string{ledger.EventFailed, ledger.EventRefunded}},
 	} {
-		for when, fails := range map[string]time.Duration{"never": 0, "for a minute": time.Minute, "until the hub ends": -1} {
+		for when, fails := range map[string]time.Duration{"never": 0, "for a minute": time.Minute, "until the hub is closed": -1} {
 			t.Run(name+", the ledger fails "+when, func(t *testing.T) {
 				inStack(t, 1000, func(s *stack) {
 					s.tellsEvents()

@@ -96,7 +96,7 @@ func TestAnOrderIsWithdrawnBeforeItsCallerIsTold(t *testing.T) { // fault A10
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") },
 		"PostgreSQL": func(t *testing.T) string { return proctest.Database(t) },
 	} {
-		for ledgerName, away := range map[string]bool{"the ledger is there": false, "the ledger is away": true} {
+		for ledgerName, away := range map[string]bool{"ledger available": false, "ledger unavailable": true} {
 			t.Run(name+", "+ledgerName, func(t *testing.T) {
 				t.Parallel()
 				withdraw(t, url(t), away)
@@ -145,7 +145,7 @@ func withdraw(t *testing.T, url string, away bool) {
 		outcome = place(key)
 	}
 	if outcome != want {
-		t.Errorf("the caller receives %s, want %s", outcome, want)
+		t.Errorf("got the outcome %s, want %s", outcome, want)
 	}
 	dead, die := context.WithCancel(t.Context()) // simulates the death of the process: outcomes that are not recorded yet are lost
 	die()
