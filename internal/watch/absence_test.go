@@ -46,11 +46,11 @@ func TestAnOrderThatIsNotVisibleYetIsDeliveredAsPlaced(t *testing.T) { // fault 
 			pass(2 * time.Second)
 			b.wantStates(s, "queued")
 			if _, ok := b.hub.NotYetVisible(testCred, "a"); !ok {
-				b.t.Error("a read of it would say that it is not there")
+				b.t.Error("NotYetVisible returns nothing soon after the order")
 			}
 			pass(time.Minute)
 			if _, ok := b.hub.NotYetVisible(testCred, "a"); ok {
-				b.t.Error("the grace never ends")
+				b.t.Error("NotYetVisible still returns the order after a minute")
 			}
 		})
 	}
@@ -70,7 +70,7 @@ func TestAFalse404IsForgottenWhenTheGenerationIsBack(t *testing.T) { // fault U1
 		pass(9 * time.Minute)
 		b.wantStates(again, "failed")
 		if ended, _ := again.done(); ended {
-			b.t.Error("settled by the time of the false 404")
+			b.t.Error("the watch ended before the end of the refund window")
 		}
 		pass(2 * time.Minute)
 		b.wantEnd(again, nil)
@@ -88,7 +88,7 @@ func TestAFalse404DoesNotEndAGenerationOfAWatchOfEverything(t *testing.T) { // f
 		pass(10 * time.Minute)
 		b.wantStates(all, "queued", "running") // the list still contains the generation, with its new state
 		if n, _ := b.up.reads([]string{"a"}); n > 12 {
-			b.t.Errorf("%d reads in ten minutes", n)
+			b.t.Errorf("%d reads in ten minutes, want at most 12", n)
 		}
 		one := b.watch("a")
 		b.up.set("a", succeeded)
@@ -146,7 +146,7 @@ func TestAnOrderThatNobodyHasSeenIsNotMissing(t *testing.T) { // fault M4
 		pass(2 * time.Minute)
 		b.wantStates(s, "running", "deleted")
 		if s.look().updates[1].Missing {
-			b.t.Error("an order is called missing")
+			b.t.Error("a deleted order is marked as missing")
 		}
 	})
 }
@@ -209,7 +209,7 @@ func TestAWatchOfEverythingGetsRefundsAndDeletions(t *testing.T) {
 		calls := b.up.calls()
 		pass(time.Minute)
 		if n := b.up.calls() - calls; n > 14 {
-			b.t.Errorf("%d requests in a minute in which nothing is under way", n)
+			b.t.Errorf("%d requests in a minute without active generations", n)
 		}
 	})
 }
@@ -236,7 +236,7 @@ func TestGenerationsNeverSeenRunningAddNoHistory(t *testing.T) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"new"}, Heartbeat: time.Second})
 		pass(2 * time.Second)
 		if h := s.look().heartbeats[0]; h.HasTypical {
-			b.t.Errorf("typical remaining %v from generations that were over when they were seen", h.TypicalRemaining)
+			b.t.Errorf("typical remaining %v from generations that had already ended", h.TypicalRemaining)
 		}
 	})
 }
@@ -265,7 +265,7 @@ func TestAGenerationWatchedAgainCountsOnceInTheHistory(t *testing.T) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"new"}, Heartbeat: time.Second})
 		pass(2 * time.Second)
 		if h := s.look().heartbeats[0]; h.HasTypical {
-			b.t.Errorf("typical remaining %v, from one generation", h.TypicalRemaining)
+			b.t.Errorf("typical remaining %v from a single generation", h.TypicalRemaining)
 		}
 	})
 }
@@ -314,7 +314,7 @@ func TestStatesThatGoBackwardsAreLoggedOnceAndNotAtEveryPoll(t *testing.T) { // 
 		pass(5 * time.Minute)
 		hub.Close()
 		if n := hub.Stats().Regressions; n < 10 || strings.Count(log.String(), "older state dropped") != 1 {
-			t.Errorf("%d records were dropped, and the log says\n%s", n, log.String())
+			t.Errorf("%d records were dropped, and the log is\n%s", n, log.String())
 		}
 	})
 }

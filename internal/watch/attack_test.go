@@ -27,7 +27,7 @@ func TestAttackByWatchesUnderRejectedAPIKeysLeavesNothing(t *testing.T) { // fau
 		}
 		pass(500 * time.Millisecond)
 		if s := b.hub.Stats(); s.Pollers != keys || s.Watches != keys {
-			t.Fatalf("%d pollers for %d watches, although the attack has %d", s.Pollers, s.Watches, keys)
+			t.Fatalf("%d pollers for %d watches, want %d each", s.Pollers, s.Watches, keys)
 		}
 		pass(2 * time.Second)
 		for _, s := range all {
@@ -47,12 +47,12 @@ func TestAWatchOfManyWaitsForASharedAPIKeyToBeAccepted(t *testing.T) {
 		s := b.watchWith(b.ctx, Request{Credential: held, IDs: ids})
 		pass(5 * time.Minute)
 		if ended, err := s.done(); ended {
-			t.Fatalf("the watch has ended with %v", err)
+			t.Fatalf("the watch ended with %v", err)
 		}
 		b.up.with(func(u *upstream) { u.fail = nil })
 		pass(2 * time.Minute)
 		if got := s.look(); len(got.updates) != 100 || len(got.caughtUp) != 1 {
-			t.Errorf("%d states are delivered, caught up with %v", len(got.updates), got.caughtUp)
+			t.Errorf("%d states were delivered, want 100; caught up with %v", len(got.updates), got.caughtUp)
 		}
 	})
 }

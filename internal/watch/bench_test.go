@@ -288,7 +288,7 @@ func (b *bench) wantEnd(s *seen, want error) {
 	b.t.Helper()
 	ended, err := s.done()
 	if !ended || !errors.Is(err, want) {
-		b.t.Errorf("ended %v with %v, want an end with %v", ended, err, want)
+		b.t.Errorf("ended: %v, error: %v; want an ended watch with the error %v", ended, err, want)
 	}
 }
 

@@ -57,7 +57,7 @@ func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 		up.set("a", failed)
 		pass(9 * time.Minute)
 		if ended, err := s.done(); ended {
-			t.Errorf("%v off: the watch ended with %v before the refund", by, err)
+			t.Errorf("clock ahead by %v: the watch ended with %v before the refund", by, err)
 		}
 		up.set("a", refunded)
 		pass(time.Minute)
@@ -70,11 +70,11 @@ func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 func TestAClockThatIsADayOffEndsNothingEarlyAndStormsNothing(t *testing.T) { // fault C1
 	want, usual := polled(t, 0)
 	if !slices.Equal(want, []string{"queued", "failed", "refunded"}) || usual < 10 {
-		t.Fatalf("delivered %v after %d polls", want, usual)
+		t.Fatalf("with equal clocks: delivered %v after %d polls", want, usual)
 	}
 	for _, by := range []time.Duration{-24 * time.Hour, 24 * time.Hour, -time.Hour, time.Hour} {
 		if states, polls := polled(t, by); !slices.Equal(states, want) || polls > usual || polls < usual/2 {
-			t.Errorf("%v off: delivered %v after %d polls, want %v after about %d", by, states, polls, want, usual)
+			t.Errorf("clock ahead by %v: delivered %v after %d polls, want %v after about %d", by, states, polls, want, usual)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestAnEndThatNobodySawIsDatedByTheCatalogUnlessItIsYetToCome(t *testing.T) 
 			s := b.watchWith(t.Context(), Request{IDs: []string{"a"}, Goal: Settled})
 			pass(max(0, want-time.Second))
 			if ended, _ := s.done(); ended != (want == 0) {
-				t.Errorf("%v off: ended %v within %v", by, ended, want)
+				t.Errorf("clock ahead by %v: ended: %v; want an end after %v", by, ended, want)
 			}
 			pass(2 * time.Second)
 			b.wantEnd(s, nil)

@@ -45,7 +45,7 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 					delivered := 0 // needs no lock: deliveries are not concurrent, and a watch that has ended delivers nothing
 					_ = hub.Watch(ctx, &Request{Credential: testCred, IDs: []string{"a"}}, func(Event) error {
 						if delivered++; delivered < 0 {
-							t.Error("delivered after its end")
+							t.Error("an event was delivered after the watch ended")
 						}
 						return nil
 					})

@@ -46,7 +46,7 @@ func TestADeliveryThatStallsEndsItsWatch(t *testing.T) { // fault L1
 		stuck, began := &blocked{free: make(chan struct{})}, time.Now()
 		err := <-watch(Request{Stall: 30 * time.Second}, stuck.deliver)
 		if took := time.Since(began); !errors.Is(err, ErrStalled) || took < 30*time.Second || took > 30*time.Second+2*handoff {
-			t.Errorf("after %v it ends with %v", took, err)
+			t.Errorf("after %v the watch ended with %v", took, err)
 		}
 		if n := hub.Stats().Watches; n != 0 {
 			t.Errorf("%d watches are left", n)
@@ -99,7 +99,7 @@ func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 			ended := watch(Request{}, func(event Event) error {
 				if u := event.Update; u != nil && u.State == catalog.StateSucceeded {
 					if delivered.Add(1); left.Load() > 0 {
-						t.Errorf("%d watches have disconnected, and %d events were delivered", left.Load(), delivered.Load())
+						t.Errorf("%d watches had already ended at delivery %d", left.Load(), delivered.Load())
 					}
 				}
 				return nil
@@ -110,7 +110,7 @@ func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 		hub.Observe(t.Context(), testCred, up.record("a", succeeded).Version(), true)
 		synctest.Wait()
 		if delivered.Load() != watches || left.Load() != watches {
-			t.Errorf("%d of %d watches received the event, and %d have disconnected", delivered.Load(), watches, left.Load())
+			t.Errorf("%d of %d watches received the event, and %d have ended", delivered.Load(), watches, left.Load())
 		}
 	})
 }
@@ -129,7 +129,7 @@ func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // fault L
 			return nil
 		})
 		if took := time.Since(began); !errors.Is(err, ErrStalled) || took > 31*time.Second || calls.Load() != 2 {
-			t.Errorf("after %v and %d deliveries it ends with %v", took, calls.Load(), err)
+			t.Errorf("after %v and %d deliveries the watch ended with %v", took, calls.Load(), err)
 		}
 		close(free)
 	})

@@ -25,7 +25,7 @@ func TestAWatchEndsWhenItIsOld(t *testing.T) {
 		b.wantEnd(old, ErrExpired)
 		b.wantEnd(all, ErrExpired)
 		if ended, _ := young.done(); ended {
-			t.Error("the younger watch has ended")
+			t.Error("the watch without a maximum age ended")
 		}
 	})
 }
@@ -96,7 +96,7 @@ func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
 		pass(time.Minute)
 		for s, beat := range all {
 			if n := len(s.look().heartbeats); n != int(time.Minute/beat) {
-				t.Errorf("with one each %v it has had %d in a minute", beat, n)
+				t.Errorf("a watch with the interval %v got %d heartbeats in a minute", beat, n)
 			}
 		}
 	})
@@ -106,7 +106,7 @@ func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
 var errEnough = errors.New("enough")
 
 func TestASlowWatcherOfARestlessGenerationGetsTheEnd(t *testing.T) {
-	for name, want := range map[string]error{"its age": ErrExpired, "a drain": ErrDraining} {
+	for name, want := range map[string]error{"maximum age": ErrExpired, "drain": ErrDraining} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 				began, n := time.Now(), 0
@@ -129,7 +129,7 @@ func TestASlowWatcherOfARestlessGenerationGetsTheEnd(t *testing.T) {
 					return nil
 				})
 				if !errors.Is(end, want) || time.Since(began) > 15*time.Second {
-					t.Errorf("%d events in %v, and then %v", n, time.Since(began), end)
+					t.Errorf("the watch got %d events in %v and ended with %v", n, time.Since(began), end)
 				}
 			})
 		})

@@ -17,12 +17,12 @@ func TestARecordedEndIsReadUntilThisProcessSeesIt(t *testing.T) {
 		recorded ledger.State
 		reads    int
 	}{
-		"an end":                            {shared, running, ledger.State{Status: lifecycle.Succeeded}, 1},
+		"a terminal state":                  {shared, running, ledger.State{Status: lifecycle.Succeeded}, 1},
 		"a deletion that reads do not show": {shared, running, ledger.State{Status: lifecycle.Running, Deleted: true}, 2},
 		"a refund":                          {shared, catalog.StateFailed, ledger.State{Status: lifecycle.Refunded}, 1},
-		"the state of this process":         {shared, catalog.StateFailed, ledger.State{Status: lifecycle.Failed}, 0},
+		"a state that is already known":     {shared, catalog.StateFailed, ledger.State{Status: lifecycle.Failed}, 0},
 		"an earlier state":                  {shared, catalog.StateRefunded, ledger.State{Status: lifecycle.Failed}, 0},
-		"an end under a forwarded key":      {testCred, running, ledger.State{Status: lifecycle.Succeeded}, 0},
+		"a forwarded key":                   {testCred, running, ledger.State{Status: lifecycle.Succeeded}, 0},
 		"a generation that is not watched":  {shared, 0, ledger.State{Status: lifecycle.Succeeded}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

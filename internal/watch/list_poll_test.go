@@ -48,7 +48,7 @@ func TestAListThatDoesNotCarryTheGenerationsIsReplacedByReads(t *testing.T) {
 		}
 		lists := b.up.listCalls()
 		if lists > 6 {
-			b.t.Errorf("%d list calls in a minute for a list that never helps", lists)
+			b.t.Errorf("%d list calls in a minute for an empty list", lists)
 		}
 		for _, id := range ids {
 			b.up.set(id, succeeded)
@@ -132,7 +132,7 @@ func TestKnownGenerationsThatTheListHasDroppedAreReadOnceAndWithinTheBudget(t *t
 		pass(10 * time.Second)
 		b.wantStates(other, "queued", "succeeded")
 		if got := s.look(); len(got.caughtUp) > 0 {
-			b.t.Fatal("300 reads are done after 20 s")
+			b.t.Fatal("300 reads finished within 20 s")
 		}
 		pass(2 * time.Minute)
 		got := s.look()

@@ -62,7 +62,7 @@ func TestAListWhoseDetailsChangeAllTheTimeCostsNoMoreThanReads(t *testing.T) {
 		})
 	}
 	if calls[true] > 2*calls[false] {
-		t.Errorf("%d requests for four generations with a restless list, and %d with none", calls[true], calls[false])
+		t.Errorf("%d requests for four generations with a list that keeps changing, and %d with an empty list", calls[true], calls[false])
 	}
 }
 

@@ -46,9 +46,9 @@ func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
 		t.Skip("too slow with -short: .ci/nightly runs it")
 	}
 	for name, listed := range map[string]func(id string) bool{
-		"a list of nothing":     func(string) bool { return false },
-		"a list of the newest":  func(id string) bool { return id >= "g00900" },
-		"a list that knows one": func(id string) bool { return id == "g00500" },
+		"empty list":             func(string) bool { return false },
+		"list of the newest":     func(id string) bool { return id >= "g00900" },
+		"list of one generation": func(id string) bool { return id == "g00500" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			states, ids := generations(1000)
@@ -89,7 +89,7 @@ func TestAChangeThatTheListShowsIsConfirmedAheadOfTheQueue(t *testing.T) {
 		pass(4 * time.Minute)
 		b.wantStates(s, "queued", "succeeded")
 		if delay := s.look().at[1].Sub(b.up.changes[ids[999]]); delay > 5*time.Second {
-			t.Errorf("delivered after %v, later than generations without known durations", delay)
+			t.Errorf("the change was delivered after %v, want at most 5 s", delay)
 		}
 	})
 }
@@ -105,18 +105,18 @@ func TestAWatchOfOneIsAsMuchWorthAsAWatchOfAThousand(t *testing.T) {
 		s := b.watch("single")
 		pass(5 * time.Second)
 		if len(s.look().at) != 1 || s.look().at[0].Sub(asked) > time.Second {
-			t.Fatalf("the first state of the single one came at %v", s.look().at)
+			t.Fatalf("the first state of the single generation came at %v", s.look().at)
 		}
 		pass(time.Minute)
 		b.up.set("single", succeeded)
 		pass(20 * time.Second)
 		b.wantStates(s, "queued", "succeeded")
 		if delay := s.look().at[1].Sub(b.up.changes["single"]); delay > 10*time.Second {
-			t.Errorf("the single one was delivered after %v, behind a thousand others", delay)
+			t.Errorf("the change of the single generation was delivered after %v, behind a thousand others", delay)
 		}
 		pass(5 * time.Minute)
 		if least, _ := b.up.reads(ids); least < 1 {
-			t.Error("one of the thousand was never read")
+			t.Error("one of the thousand generations was never read")
 		}
 	})
 }
@@ -160,7 +160,7 @@ func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 		b.up.set("live", succeeded)
 		pass(time.Minute)
 		if last := all.look().updates[len(all.look().updates)-1]; last.ID != "live" || last.State != succeeded {
-			b.t.Error("a watch of everything does not get the end of its only unfinished generation while sixty others are watched")
+			b.t.Error("a watch of everything did not get the terminal state of its only active generation while sixty others were watched")
 		}
 	})
 }
@@ -169,7 +169,7 @@ func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // fault U
 	if testing.Short() {
 		t.Skip("too slow with -short: .ci/nightly runs it")
 	}
-	for name, listed := range map[string]func(string) bool{"list usable": nil, "list of no use": func(string) bool { return false }} {
+	for name, listed := range map[string]func(string) bool{"complete list": nil, "empty list": func(string) bool { return false }} {
 		t.Run(name, func(t *testing.T) {
 			states, ids := generations(2000)
 			inBubble(t, states, func(b *bench) {

@@ -34,7 +34,7 @@ func placed(own, foreign []string) map[string]ledger.Attribution {
 	return all
 }
 
-// updatesOf returns the IDs of the generations in a watch's updates, in the order of delivery.
+// updatesOf returns the sorted IDs of the generations in a watch's updates.
 func updatesOf(s *seen) (ids []string) {
 	for _, u := range s.look().updates {
 		ids = append(ids, u.ID)
@@ -51,7 +51,7 @@ func TestAWatchOfOrdersGetsEachOrderOnceAndNothingElse(t *testing.T) {
 		})
 		pass(time.Minute)
 		if got := updatesOf(s); !slices.Equal(got, []string{"known", "listed", "own"}) || len(s.look().caughtUp) != 1 {
-			b.t.Errorf("at first it got %v", got)
+			b.t.Errorf("at first the watch got %v", got)
 		}
 		for _, id := range []string{"later", "other"} {
 			b.up.set(id, queued)
@@ -72,7 +72,7 @@ func TestAWatchOfOrdersGetsEachOrderOnceAndNothingElse(t *testing.T) {
 		}
 		for _, u := range s.look().updates {
 			if u.ID == "later" && u.Initial {
-				b.t.Error("an order that was placed later is called initial")
+				b.t.Error("an order that was placed later is marked as initial")
 			}
 		}
 	})

@@ -39,7 +39,7 @@ func checkDue(t *testing.T, q *queue, want map[*generation]bool, now time.Time) 
 	ready, next := q.due(now, func(e *generation) bool { return want[e] })
 	for e := range want {
 		if due := !e.polling.due.After(now); due && !slices.Contains(ready, e) {
-			t.Fatalf("%s is due, and is not ready", e.id)
+			t.Fatalf("%s is due, but is not ready", e.id)
 		}
 	}
 	for i, e := range ready {

@@ -164,9 +164,9 @@ func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // fault 
 		r.race(t, uint64(n), generations)
 	}
 	if r.hung.Load() != 0 || r.wrong.Load() != 0 {
-		t.Errorf("%d watches hung, and %d did not get the end last", r.hung.Load(), r.wrong.Load())
+		t.Errorf("%d watches hung, and %d did not get the terminal state last", r.hung.Load(), r.wrong.Load())
 	}
 	if least := races / 100; min(slices.Min(r.starts[:]), int(r.stale.Load()), int(r.leavers.Load())) < least {
-		t.Errorf("something of it happened fewer than %d times", least)
+		t.Errorf("one of the situations under test occurred fewer than %d times", least)
 	}
 }

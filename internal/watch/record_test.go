@@ -104,7 +104,7 @@ func TestEachNewStateIsRecordedOffEveryLock(t *testing.T) {
 		hub.Deleted(ctx, testCred, "d")
 		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignore) // nothing is recorded for this generation, because a single 404 proves nothing
 		if want := []string{"a queued", "a failed", "c failed", "d running", "d running", "d deleted"}; !slices.Equal(ledger.all(), want) {
-			t.Errorf("recorded were %q", ledger.all())
+			t.Errorf("the recorded states are %q", ledger.all())
 		}
 	})
 }
@@ -115,20 +115,20 @@ func TestAStateIsRecordedBeforeItIsDelivered(t *testing.T) {
 		ledger.before = func(catalog.Credential, Sighting) { time.Sleep(recordTimeout / 2) }
 		hub.follow(t, "a", func(catalog.State) {
 			if delivered.Add(1); len(ledger.all()) == 0 {
-				t.Error("a state is delivered and not recorded")
+				t.Error("a state was delivered before it was recorded")
 			}
 		})
 		time.Sleep(10 * time.Second)
 		if n := delivered.Load(); n != 1 {
-			t.Errorf("%d states are delivered", n)
+			t.Errorf("%d states were delivered, want 1", n)
 		}
 	})
 }
 
 func TestUnavailableLedgerDelaysNoWatchAndLosesNoEnd(t *testing.T) {
 	for name, off := range map[string]func(context.Context){
-		"it fails":            func(context.Context) {},
-		"it does not respond": func(ctx context.Context) { <-ctx.Done() },
+		"ledger fails":            func(context.Context) {},
+		"ledger does not respond": func(ctx context.Context) { <-ctx.Done() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inRecords(t, map[string]catalog.State{"a": catalog.StateRunning}, func(t *testing.T, hub *Hub, up *upstream, ledger *records) {
@@ -153,11 +153,11 @@ func TestUnavailableLedgerDelaysNoWatchAndLosesNoEnd(t *testing.T) {
 				time.Sleep(2 * maxRecordRetry)
 				want := []string{"a running", "a failed", "a refunded", "b succeeded", "b deleted"}
 				if all := slices.Sorted(slices.Values(ledger.all())); !slices.Equal(all, slices.Sorted(slices.Values(want))) {
-					t.Errorf("recorded were %q", all)
+					t.Errorf("the recorded states are %q", all)
 				}
 				for _, pair := range [][2]string{{"a failed", "a refunded"}, {"b succeeded", "b deleted"}} {
 					if all := ledger.all(); slices.Index(all, pair[0]) > slices.Index(all, pair[1]) {
-						t.Errorf("recorded were %q, in this order", all)
+						t.Errorf("the states were recorded in the wrong order: %q", all)
 					}
 				}
 				time.Sleep(2 * linger)
@@ -176,7 +176,7 @@ func TestCloseRecordsTheLastStates(t *testing.T) {
 		ledger.become(nil)
 		hub.Close()
 		if all := ledger.all(); !slices.Equal(all, []string{"a succeeded"}) {
-			t.Errorf("recorded were %q", all)
+			t.Errorf("the recorded states are %q", all)
 		}
 	})
 }

@@ -49,7 +49,7 @@ func TestASnapshotShowsAnOutageAndChangesNothing(t *testing.T) {
 			t.Errorf("the first generation is %+v", r)
 		}
 		if again := b.hub.Snapshot(); again.Credentials[0] != first.Credentials[0] || again.Stats != first.Stats {
-			t.Error("looking has changed something")
+			t.Error("a second snapshot differs from the first")
 		}
 	})
 }

@@ -88,7 +88,7 @@ func TestAPollCarriesTheOrderAndTheWatchesThatItServesUpToSixteen(t *testing.T) 
 		marks := slices.Clone(p.Open)
 		slices.SortFunc(marks, func(a, b TraceRef) int { return len(a.(string)) - len(b.(string)) })
 		if p.ID != "a" || p.Generations != 1 || p.Watches != 30 || len(p.Orders) != 1 || p.Orders[0] != "order" || len(slices.Compact(marks)) != maxRefs {
-			t.Errorf("a poll of 30 watches is %+v", p)
+			t.Errorf("a poll for 30 watches is %+v", p)
 		}
 	}
 	if len(heard.outcomes) != len(heard.polls) {
@@ -116,7 +116,7 @@ func TestASweepNamesAWatchOfManyOnce(t *testing.T) {
 		}
 	}
 	if sweeps == 0 {
-		t.Error("nothing was swept")
+		t.Error("no sweep was sent")
 	}
 }
 
@@ -140,7 +140,7 @@ func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 			continue
 		}
 		if want := fmt.Sprint("one: succeeded by poll ", i+1); !slices.Contains(heard.delivered, want) || out.State != catalog.StateSucceeded {
-			t.Errorf("poll %d found %v, and delivered was %q", i+1, out, heard.delivered)
+			t.Errorf("poll %d found %v, and the watches received %q", i+1, out, heard.delivered)
 		}
 		return
 	}

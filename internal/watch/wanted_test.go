@@ -24,7 +24,7 @@ func TestPollsThatNoWatcherWantsAreNotSent(t *testing.T) {
 			b.watch("a")
 			pass(time.Second)
 			if w := limited.Limiter(testCred.Tenant).State().Waiting; len(w) != 1 || up.calls() > 0 {
-				t.Fatalf("%v wait, %d requests were sent", w, up.calls())
+				t.Fatalf("%v are waiting, want one; %d requests were sent, want none", w, up.calls())
 			}
 			if leaves {
 				leave()

@@ -83,7 +83,7 @@ func TestSilenceIsFilledWithHeartbeats(t *testing.T) {
 		}
 		h := s.look().heartbeats[3]
 		if h.Condition != ConditionHealthy || time.Since(h.ObserveTime) > 5*time.Second || h.NextPoll.IsZero() {
-			b.t.Errorf("heartbeat %+v", h)
+			b.t.Errorf("heartbeat: %+v", h)
 		}
 	})
 }
@@ -132,10 +132,10 @@ func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) { // f
 					b.t.Fatal("the watch ended")
 				}
 				if h := s.look().heartbeats[len(s.look().heartbeats)-1]; h.Condition != trouble.want || h.Failures == 0 || h.LastError == "" || !h.Own {
-					b.t.Errorf("heartbeat %+v", h)
+					b.t.Errorf("heartbeat: %+v", h)
 				}
 				if h := many.look().heartbeats[len(many.look().heartbeats)-1]; h.LastError == "" || h.Own {
-					b.t.Errorf("heartbeat of all %+v", h)
+					b.t.Errorf("heartbeat of the watch of everything: %+v", h)
 				}
 				b.up.with(func(u *upstream) { u.fail = nil; u.states["a"] = succeeded })
 				pass(2 * time.Minute)
@@ -186,7 +186,7 @@ func TestARejectedForwardedKeyEndsItsWatchesAndASharedKeyIsProbed(t *testing.T) 
 			b.t.Errorf("%d probes in 10 minutes, want one a minute", n)
 		}
 		if h := ours.look().heartbeats[len(ours.look().heartbeats)-1]; h.Condition != ConditionCredentialRejected {
-			b.t.Errorf("heartbeat %+v", h)
+			b.t.Errorf("heartbeat: %+v", h)
 		}
 		b.up.with(func(u *upstream) { u.fail = nil; u.states["a"] = succeeded })
 		pass(2 * time.Minute)
@@ -239,7 +239,7 @@ func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // fault U
 		pass(time.Second / 2)
 		b.wantStates(unknown, "deleted")
 		if !unknown.look().updates[0].Missing {
-			b.t.Error("an id that was never there is not marked as missing")
+			b.t.Error("an unknown ID is not marked as missing")
 		}
 		b.wantEnd(unknown, nil)
 		b.up.with(func(u *upstream) { delete(u.states, "a") })
@@ -332,7 +332,7 @@ func TestTypicalRemainingIsMeasuredFromTheHistory(t *testing.T) {
 		pass(6 * time.Second)
 		h := s.look().heartbeats[0]
 		if !h.HasTypical || h.TypicalRemaining < 13*time.Second || h.TypicalRemaining > 19*time.Second {
-			b.t.Errorf("typical remaining after 5 s of about 21: %v (%v)", h.TypicalRemaining, h.HasTypical)
+			b.t.Errorf("typical remaining after 5 s of about 21 s: %v (%v)", h.TypicalRemaining, h.HasTypical)
 		}
 	})
 }
@@ -356,7 +356,7 @@ func TestAHubReportsEveryFaultOfItsConfigTogether(t *testing.T) {
 	}
 	for _, name := range []string{"Upstream", "MaxInterval", "Rate"} {
 		if !strings.Contains(err.Error(), name) {
-			t.Errorf("%q does not name %s", err, name)
+			t.Errorf("%q does not mention %s", err, name)
 		}
 	}
 }
