@@ -37,10 +37,10 @@ func TestATextIsReadWhileTheStoreFails(t *testing.T) {
 			s.Errorf("the original is %+v, %v, and the copy is %+v", original, err, copied)
 		}
 		if _, err := s.results.Open(s.Context(), s.shared, "g1", 100, ""); catalog.KindOf(err) != catalog.KindOutOfRange {
-			s.Errorf("an offset past the end returns %v", err)
+			s.Errorf("Open with an offset past the end returns %v", err)
 		}
 		if _, err := s.results.Open(s.Context(), s.shared, "g1", 0, `"copy-other"`); catalog.KindOf(err) != catalog.KindContentChanged {
-			s.Errorf("another etag returns %v", err)
+			s.Errorf("Open with another etag returns %v", err)
 		}
 	})
 }

@@ -39,10 +39,10 @@ func TestAResultIsReadFromItsCopyWithoutTheCatalog(t *testing.T) {
 			}
 		}
 		if _, _, err := s.read(s.results, "g1", 700_002); catalog.KindOf(err) != catalog.KindOutOfRange {
-			s.Errorf("an offset past the end returns %v", err)
+			s.Errorf("a read from an offset past the end returns %v", err)
 		}
 		if _, err := s.results.Open(s.Context(), s.shared, "g1", 0, `"other"`); catalog.KindOf(err) != catalog.KindContentChanged {
-			s.Errorf("another etag returns %v", err)
+			s.Errorf("Open with another etag returns %v", err)
 		}
 		if reads := s.upstream.reads("g1"); reads != 1 {
 			s.Errorf("the catalog was read %d times", reads)
@@ -69,7 +69,7 @@ func TestATextAndAnEmptyFileAreCopiedToo(t *testing.T) {
 			s.Fatalf("%+v, %v", opened, err)
 		}
 		if _, err := s.results.Open(s.Context(), s.shared, "g1", 3, opened.Etag); err != nil {
-			s.Errorf("the result's own etag returns %v", err)
+			s.Errorf("Open with the result's own etag returns %v", err)
 		}
 	})
 }
@@ -172,7 +172,7 @@ func TestBrokenReadOfACopyCanBeResumed(t *testing.T) {
 				got, _, err := s.read(s.results, "g1", 0)
 				broken, ok := errors.AsType[*catalog.Error](err)
 				if !ok || broken.Kind != catalog.KindInterrupted || broken.NextOffset != 300_000 || !bytes.Equal(got, file[:300_000]) {
-					s.Fatalf("%d bytes are read: %v", len(got), err)
+					s.Fatalf("%d bytes were read: %v", len(got), err)
 				}
 				if took := time.Since(began); took > 11*time.Second {
 					s.Errorf("the read failed after %v", took)

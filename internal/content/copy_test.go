@@ -54,7 +54,7 @@ func TestProcessWithARejectedAPIKeyCopiesNothing(t *testing.T) {
 }
 
 func TestOldFenceRecordsNothingAndItsObjectIsRemoved(t *testing.T) {
-	for name, locked := range map[string]string{"by itself": "", "by the next": "here/"} {
+	for name, locked := range map[string]string{"removed by the old holder": "", "removed by the new holder": "here/"} {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {
 				s.finish("g1", picture(1000))

@@ -20,15 +20,15 @@ func TestWrongResponseIsNotKept(t *testing.T) {
 		chunked bool
 		problem string
 	}{
-		"a page":                       {`{}`, "text/html; charset=utf-8", page, false, "type text/html"},
-		"a page of XHTML":              {`{}`, "application/xhtml+xml", page, true, "type application/xhtml+xml"},
-		"an error of the catalog":      {`{}`, "application/json", []byte(`{"code":"INTERNAL"}`), false, "type application/json"},
-		"a problem":                    {`{}`, "application/problem+json", []byte(`{}`), true, "type application/problem+json"},
-		"nothing":                      {`{}`, "image/png", nil, false, "is empty"},
-		"nothing in chunks":            {`{}`, "image/png", nil, true, "is empty"},
-		"half of the recorded size":    {`{"SizeBytes":1000}`, "image/png", picture(500), false, "500 bytes instead of 1000"},
-		"half of that in chunks":       {`{"SizeBytes":1000}`, "image/png", picture(500), true, "500 bytes instead of 1000"},
-		"more than recorded in chunks": {`{"SizeBytes":1000}`, "image/png", picture(1500), true, "1500 bytes instead of 1000"},
+		"HTML page":                            {`{}`, "text/html; charset=utf-8", page, false, "type text/html"},
+		"XHTML page":                           {`{}`, "application/xhtml+xml", page, true, "type application/xhtml+xml"},
+		"error in JSON":                        {`{}`, "application/json", []byte(`{"code":"INTERNAL"}`), false, "type application/json"},
+		"problem details":                      {`{}`, "application/problem+json", []byte(`{}`), true, "type application/problem+json"},
+		"empty file":                           {`{}`, "image/png", nil, false, "is empty"},
+		"empty file, chunked":                  {`{}`, "image/png", nil, true, "is empty"},
+		"half of the recorded size":            {`{"SizeBytes":1000}`, "image/png", picture(500), false, "500 bytes instead of 1000"},
+		"half of the recorded size, chunked":   {`{"SizeBytes":1000}`, "image/png", picture(500), true, "500 bytes instead of 1000"},
+		"more than the recorded size, chunked": {`{"SizeBytes":1000}`, "image/png", picture(1500), true, "1500 bytes instead of 1000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {
@@ -103,7 +103,7 @@ func TestOperatorFetchesResultAgain(t *testing.T) {
 		s.upstream.set(func() { s.upstream.files["g1"] = picture(3000) })
 		for id, want := range map[string][]byte{"g1": picture(3000), "old": picture(100)} {
 			if row, has, err := s.results.Fetch(s.Context(), ops, id); !has || err != nil || row.State != ledger.ContentCopied || row.Size != int64(len(want)) {
-				s.Errorf("%s is %v of %d bytes: %v, %v", id, row.State, row.Size, has, err)
+				s.Errorf("the copy of %s is %v with %d bytes: %v, %v", id, row.State, row.Size, has, err)
 			}
 			s.wantBytes(id, want, content.FromCopy)
 		}
@@ -114,7 +114,7 @@ func TestOperatorFetchesResultAgain(t *testing.T) {
 		}
 		for _, name := range s.objects() {
 			if strings.HasSuffix(name, first.Object) {
-				s.Error("the first copy is left")
+				s.Error("the first copy was not deleted")
 			}
 		}
 		s.forgotten("g1")

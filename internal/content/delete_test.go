@@ -20,8 +20,8 @@ func TestOwnerDiscardsItsCopyUnlessItsTeamKeepsIt(t *testing.T) {
 		keeps bool
 		want  ledger.ContentState
 	}{
-		"its owner": {&own, false, ledger.ContentDoomed}, "anybody": {nil, false, ledger.ContentDoomed},
-		"another owner": {&other, false, ledger.ContentCopied}, "kept": {&own, true, ledger.ContentCopied}, "kept from anybody": {nil, true, ledger.ContentCopied},
+		"the owner": {&own, false, ledger.ContentDoomed}, "any owner": {nil, false, ledger.ContentDoomed},
+		"another owner": {&other, false, ledger.ContentCopied}, "the owner, kept by the team": {&own, true, ledger.ContentCopied}, "any owner, kept by the team": {nil, true, ledger.ContentCopied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {
@@ -74,7 +74,7 @@ func TestErasedResultIsDeletedWhenItsCopyHasEnded(t *testing.T) {
 				}
 				s.store.locked = locked
 				if err := s.copy(s.take(ledger.CopyJob)); !errors.Is(err, ledger.ErrLeaseLost) {
-					s.Errorf("an erased copy is recorded: %v", err)
+					s.Errorf("recording an erased copy returns %v", err)
 				}
 				s.store.locked = ""
 				if all := s.objects(); (len(all) == 1) != (locked != "") {

@@ -133,7 +133,7 @@ func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
 			s.Errorf("the copy may be deleted: %v, %v", may, err)
 		}
 		if wasCopied, err := s.ledger.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); !wasCopied || err != nil {
-			s.Errorf("the ledger adopts no copies: %v", err)
+			s.Errorf("the ledger adopted no copies: %v", err)
 		}
 		if err := s.ledger.FinishJob(s.Context(), job, ledger.Outcome{}); !errors.Is(err, ledger.ErrLeaseLost) {
 			s.Errorf("finishing the deletion returns %v", err)
@@ -149,12 +149,12 @@ func TestAdoptedCopiesAreDeleted(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0", "g1")
 		if wasCopied, err := s.ledger.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); wasCopied || err != nil {
-			s.Errorf("the ledger adopts copies before the restore: %v", err)
+			s.Errorf("the ledger adopted copies before the restore: %v", err)
 		}
 		restore(func() { s.copied("g2") })
 		s.observe("g0", lifecycle.Observation{Deleted: true})
 		if wasCopied, err := s.ledger.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); !wasCopied || err != nil {
-			s.Errorf("the ledger adopts no copies: %v", err)
+			s.Errorf("the ledger adopted no copies: %v", err)
 		}
 		defer s.run(s.results)()
 		if left := s.left(time.Minute); left != 0 || len(s.objects()) != 2 {

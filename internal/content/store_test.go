@@ -166,7 +166,7 @@ func TestABucketIsAStore(t *testing.T) {
 		left = append(left, upload.Key)
 	}
 	if slices.Sort(left); !slices.Equal(left, []string{"others", "results/b/aa/others-1"}) {
-		t.Errorf("incomplete uploads are left: %q", left)
+		t.Errorf("the incomplete uploads are %q", left)
 	}
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "another-secret")
 	if other, err := content.OpenStore(server.URL("easel-results"), false); err != nil {
@@ -180,7 +180,7 @@ func TestABucketIsAStore(t *testing.T) {
 		t.Error("an object is written although the server is down")
 	}
 	server.Start(t)
-	proctest.Eventually(t, time.Minute, "the object is read after a kill of the server", func() bool {
+	proctest.Eventually(t, time.Minute, "the object is readable after the server was killed and restarted", func() bool {
 		body, _, err := store.Get(t.Context(), "a/aa/large-1", 0)
 		if err != nil {
 			return false
