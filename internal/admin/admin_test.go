@@ -54,7 +54,7 @@ func TestAttackOnTheAdminListenerByPages(t *testing.T) { // fault A17
 				refused := w.Code == http.StatusForbidden || w.Code == http.StatusMisdirectedRequest
 				asked := w.Code == http.StatusOK || test.method == http.MethodPost && w.Code == http.StatusBadRequest // whether the request reached its route, which responds with 400 to a POST without a body
 				if test.served != asked || test.served == refused {
-					t.Errorf("%s %s of %s with %q returned %d: %s", test.method, test.path, test.host, test.headers, w.Code, w.Body)
+					t.Errorf("%s %s for the host %s with %q returned status %d: %s", test.method, test.path, test.host, test.headers, w.Code, w.Body)
 				}
 			}
 		})

@@ -14,12 +14,12 @@ func TestWhatIsWrongWithCopiesIsSaidInASentenceWhereThereIsAStore(t *testing.T) 
 		known  ledger.ContentSummary
 		say    []string
 	}{
-		"all is well":                     {true, ledger.ContentSummary{}, nil},
-		"a copy that is being made":       {true, ledger.ContentSummary{Waiting: 3, Oldest: 14 * time.Minute}, nil},
-		"copies that wait for long":       {true, ledger.ContentSummary{Waiting: 3, Oldest: 16 * time.Minute}, []string{"wait to be copied: 3, the oldest for 16m0s"}},
-		"results that can't be copied":    {true, ledger.ContentSummary{Failed: 2}, []string{"copy was abandoned: 2"}},
-		"both":                            {true, ledger.ContentSummary{Waiting: 1, Oldest: time.Hour, Failed: 1}, []string{"the oldest for 1h0m0s", "copy was abandoned: 1"}},
-		"a store that is not set anymore": {false, ledger.ContentSummary{Waiting: 1, Oldest: time.Hour, Failed: 1}, nil},
+		"no problems":                     {true, ledger.ContentSummary{}, nil},
+		"copies that wait for 14 minutes": {true, ledger.ContentSummary{Waiting: 3, Oldest: 14 * time.Minute}, nil},
+		"copies that wait for 16 minutes": {true, ledger.ContentSummary{Waiting: 3, Oldest: 16 * time.Minute}, []string{"wait to be copied: 3, the oldest for 16m0s"}},
+		"abandoned copies":                {true, ledger.ContentSummary{Failed: 2}, []string{"copy was abandoned: 2"}},
+		"waiting and abandoned copies":    {true, ledger.ContentSummary{Waiting: 1, Oldest: time.Hour, Failed: 1}, []string{"the oldest for 1h0m0s", "copy was abandoned: 1"}},
+		"no store":                        {false, ledger.ContentSummary{Waiting: 1, Oldest: time.Hour, Failed: 1}, nil},
 	} {
 		_, source := quiet()
 		source.Copies = test.copies

@@ -36,18 +36,18 @@ func TestEachRouteIsServedToWhomItNeeds(t *testing.T) {
 		want   int
 		by     string
 	}{
-		"no token":                      {Config{Prove: proveAda}, none, 401, ""},
-		"a caller":                      {Config{Prove: proveAda}, caller, 403, ""},
-		"an operator":                   {Config{Prove: proveAda}, operator, 200, "ada"},
-		"an operator in a browser":      {Config{Prove: proveAda}, browser.Header, 200, "ada"},
-		"elsewhere, without a file":     {Config{}, operator, 403, ""},
-		"while no token can be checked": {Config{Prove: later}, operator, 503, ""},
+		"no token":                       {Config{Prove: proveAda}, none, 401, ""},
+		"a caller":                       {Config{Prove: proveAda}, caller, 403, ""},
+		"an operator":                    {Config{Prove: proveAda}, operator, 200, "ada"},
+		"an operator in a browser":       {Config{Prove: proveAda}, browser.Header, 200, "ada"},
+		"remote, without a callers file": {Config{}, operator, 403, ""},
+		"tokens can't be checked":        {Config{Prove: later}, operator, 503, ""},
 	} {
 		w, r, served, by := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil), false, ledger.By{}
 		r.Header = test.header
 		test.config.forOperators(func(_ http.ResponseWriter, r *http.Request) { served, by = true, byOf(r.Context()) })(w, r)
 		if w.Code != test.want || served != (test.want == http.StatusOK) || by.Actor != test.by || (by.Origin == "") != (test.by == "") {
-			t.Errorf("%s: %d, served %v, by %+v", name, w.Code, served, by)
+			t.Errorf("%s: status %d, served %v, by %+v", name, w.Code, served, by)
 		}
 	}
 }
@@ -73,28 +73,28 @@ func TestOnlyLoopbackPeersOperateWithoutACallersFile(t *testing.T) {
 		method, path, _ := strings.Cut(route, " ")
 		for _, header := range [][]string{nil, {"X-Forwarded-For", "127.0.0.1"}, {"Forwarded", "for=127.0.0.1"}, {"X-Real-Ip", "127.0.0.1"}, {"Authorization", "Bearer x"}} {
 			if code := answer(method, path, "192.0.2.1:5", header...); code != http.StatusForbidden {
-				t.Errorf("%s with %q of another machine: %d", route, header, code)
+				t.Errorf("%s with %q from another machine: status %d", route, header, code)
 			}
 		}
 		for _, peer := range []string{"127.0.0.1:5", "[::1]:5", "127.9.9.9:5"} {
 			if code := answer(method, path, peer); code != http.StatusOK {
-				t.Errorf("%s of %s: %d", route, peer, code)
+				t.Errorf("%s from %s: status %d", route, peer, code)
 			}
 			for _, header := range [][]string{{"X-Forwarded-For", "203.0.113.9"}, {"Forwarded", "for=203.0.113.9"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}} {
 				if code := answer(method, path, peer, header...); code != http.StatusForbidden {
-					t.Errorf("%s with %q of %s: %d", route, header, peer, code)
+					t.Errorf("%s with %q from %s: status %d", route, header, peer, code)
 				}
 			}
 		}
 	}
 	for _, path := range []string{"/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1"} {
 		if code := answer(http.MethodGet, path, "192.0.2.1:5"); code != http.StatusForbidden {
-			t.Errorf("%s of another machine: %d", path, code)
+			t.Errorf("%s from another machine: status %d", path, code)
 		}
 	}
 	for _, path := range []string{"/healthz", "/readyz", "/", "/status.js"} {
 		if code := answer(http.MethodGet, path, "192.0.2.1:5"); code != http.StatusOK {
-			t.Errorf("%s of another machine: %d", path, code)
+			t.Errorf("%s from another machine: status %d", path, code)
 		}
 	}
 }

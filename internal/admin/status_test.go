@@ -78,45 +78,45 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 			in(h, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 9})
 		}, "Requests to the catalog fail", true},
 		"a throttled key": {func(h *watch.Snapshot, _ *Status) { in(h, watch.PolledCredential{Condition: watch.ConditionThrottled}) }, "slow down", false},
-		"a wrong key of a caller's own": {func(h *watch.Snapshot, _ *Status) {
+		"a rejected forwarded key": {func(h *watch.Snapshot, _ *Status) {
 			in(h, watch.PolledCredential{Condition: watch.ConditionCredentialRejected})
 		}, "rejects", false},
-		"our own key that is rejected": {func(h *watch.Snapshot, _ *Status) {
+		"a rejected shared key": {func(h *watch.Snapshot, _ *Status) {
 			in(h, watch.PolledCredential{Condition: watch.ConditionCredentialRejected, IsShared: true, Tenant: "held"})
 		}, "rejects an API key (held)", true},
-		"more than can be polled": {func(h *watch.Snapshot, _ *Status) { h.Stats.Stalest = 90 * time.Second }, "1m30s", false},
-		"a limit that is near": {func(_ *watch.Snapshot, s *Status) {
+		"polls that are late": {func(h *watch.Snapshot, _ *Status) { h.Stats.Stalest = 90 * time.Second }, "1m30s", false},
+		"a limit that is nearly reached": {func(_ *watch.Snapshot, s *Status) {
 			s.Usage = func() []Usage { return []Usage{{Limit: "streams", Used: 80, Max: 100}} }
 		}, "80 of 100 streams", false},
 		"a limit that is reached": {func(_ *watch.Snapshot, s *Status) {
 			s.Usage = func() []Usage { return []Usage{{Limit: "streams", Used: 100, Max: 100}} }
 		}, "100 of 100 streams are in use; further ones are rejected", true},
-		"an order that waits for a moment": {func(_ *watch.Snapshot, s *Status) {
+		"orders that have waited for a second": {func(_ *watch.Snapshot, s *Status) {
 			s.Limiters = waiting(time.Now().Add(-time.Second))
 		}, "", false},
-		"orders that wait for long": {func(_ *watch.Snapshot, s *Status) {
+		"orders that have waited for a minute": {func(_ *watch.Snapshot, s *Status) {
 			s.Limiters = waiting(time.Now().Add(-time.Minute))
 		}, "7 requests wait for permits, the first for 1m0s", false},
 		"a daily cap": {func(_ *watch.Snapshot, s *Status) {
 			s.Limiters = func() map[string]limiter.State { return map[string]limiter.State{"aa": {Capped: true}} }
 		}, "daily cap of an API key (aa)", true},
-		"an issuer that is away": {func(_ *watch.Snapshot, s *Status) {
+		"an unavailable issuer": {func(_ *watch.Snapshot, s *Status) {
 			s.Problems = func() map[string][]error {
 				return map[string][]error{Issuers: {errors.New("https://issuer.example: jwks_url: unexpected status 503")}}
 			}
 		}, "can't be read: https://issuer.example: jwks_url", true},
 		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "accepts no calls", true},
 
-		"a budget with enough left":        {reads(owning(ledger.Budget{Period: "month", LimitCents: 100, SpentCents: 79})), "", false},
-		"an order on its way":              {reads(unknown(time.Minute)), "", false},
-		"an order of this moment":          {reads(unknown(0)), "", false},
-		"an order of the future":           {reads(unknown(-time.Hour)), "", false}, // the database's clock may have been turned back after the order was placed
-		"an event of this moment":          {reads(pending(0)), "", false},
-		"an event that waits":              {reads(pending(31 * time.Minute)), "do not accept events (see easel events list): studio", false},
-		"an order that stays open":         {reads(unknown(11 * time.Minute)), "Orders whose outcome is unknown: 1, the oldest for 11m0s", false},
-		"a budget that is used up":         {reads(owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10})), "a fifth of a budget left: studio.", false},
-		"a ledger that is away":            {reads(ledger.Reading{}), "does not answer", true},
-		"contradicting states of an order": {reads(ledger.Reading{Up: true, Faults: 2}), "since the start: 2", true},
+		"a budget with enough left":         {reads(owning(ledger.Budget{Period: "month", LimitCents: 100, SpentCents: 79})), "", false},
+		"an outcome unknown for a minute":   {reads(unknown(time.Minute)), "", false},
+		"an outcome unknown since now":      {reads(unknown(0)), "", false},
+		"an order time in the future":       {reads(unknown(-time.Hour)), "", false}, // the database's clock may have been turned back after the order was placed
+		"an event pending since now":        {reads(pending(0)), "", false},
+		"an event pending for 31 minutes":   {reads(pending(31 * time.Minute)), "do not accept events (see easel events list): studio", false},
+		"an outcome unknown for 11 minutes": {reads(unknown(11 * time.Minute)), "Orders whose outcome is unknown: 1, the oldest for 11m0s", false},
+		"a budget with a fifth left":        {reads(owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10})), "a fifth of a budget left: studio.", false},
+		"an unavailable ledger":             {reads(ledger.Reading{}), "does not answer", true},
+		"contradictory states of an order":  {reads(ledger.Reading{Up: true, Faults: 2}), "since the start: 2", true},
 	} {
 		hub, source := quiet()
 		test.change(hub, &source)
