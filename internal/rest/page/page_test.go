@@ -68,13 +68,13 @@ func TestTheReferenceIsSentCompressedAndUnpackedForWhoCanNotReadThat(t *testing.
 	compressed, small := get(t, "/page/scalar.js", "Accept-Encoding", "gzip, br")
 	unpacked, script := get(t, "/page/scalar.js")
 	if compressed.Header.Get("Content-Encoding") != "gzip" || unpacked.Header.Get("Content-Encoding") != "" {
-		t.Errorf("encoded %q and %q", compressed.Header.Get("Content-Encoding"), unpacked.Header.Get("Content-Encoding"))
+		t.Errorf("Content-Encoding is %q and %q, want gzip and none", compressed.Header.Get("Content-Encoding"), unpacked.Header.Get("Content-Encoding"))
 	}
 	if len(small)*3 > len(script) || !strings.Contains(script, "createApiReference") {
 		t.Errorf("%d bytes compressed, %d unpacked", len(small), len(script))
 	}
 	if strings.Contains(script, "sourceMappingURL=standalone") {
-		t.Error("the script names a file that no handler serves")
+		t.Error("the script references a file that no handler serves")
 	}
 }
 
@@ -82,7 +82,7 @@ func TestABrowserThatHasThePageIsNotSentItAgain(t *testing.T) {
 	first, _ := get(t, "/page/scalar.js", "Accept-Encoding", "gzip")
 	again, body := get(t, "/page/scalar.js", "Accept-Encoding", "gzip", "If-None-Match", first.Header.Get("ETag"))
 	if again.StatusCode != http.StatusNotModified || body != "" {
-		t.Errorf("%s with %d bytes", again.Status, len(body))
+		t.Errorf("got %s with %d bytes, want 304 without a body", again.Status, len(body))
 	}
 }
 
