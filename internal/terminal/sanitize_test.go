@@ -29,7 +29,7 @@ func TestLogsAreWrittenWholeAndHarmless(t *testing.T) {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 	if _, err := (SanitizingWriter{failingWriter{}}).Write([]byte("\x7f")); err == nil {
-		t.Error("a full disk causes no error")
+		t.Error("writing to a full disk returns no error")
 	}
 }
 
@@ -50,11 +50,11 @@ func TestACopiedResultIsHarmlessOnATerminalOnly(t *testing.T) {
 	broken := errors.New("broken")
 	console, _ := onTerminal(Style{Terminal: true})
 	if err := console.Copy(iotest.ErrReader(broken)); !errors.Is(err, broken) {
-		t.Errorf("a result that can't be read: %v", err)
+		t.Errorf("copying an unreadable result returns %v", err)
 	}
 	console.out = failingWriter{}
 	if err := console.Copy(strings.NewReader("text")); err == nil {
-		t.Error("a full disk causes no error")
+		t.Error("writing to a full disk returns no error")
 	}
 }
 
