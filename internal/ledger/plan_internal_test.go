@@ -51,7 +51,7 @@ func TestFewOrdersAreSoughtInIndexes(t *testing.T) { // fault D7
 		}
 	}
 	plan := explained(t, l, "SELECT id FROM orders WHERE "+byName, "name", 10)
-	if strings.Contains(plan, "SCAN orders") && !strings.Contains(plan, "SCAN orders USING INDEX orders_refused") {
+	if strings.Contains(strings.ReplaceAll(plan, "SCAN orders USING INDEX orders_refused", ""), "SCAN orders") {
 		t.Errorf("the plan reads all orders: %s", plan)
 	}
 }

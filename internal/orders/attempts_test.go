@@ -118,7 +118,7 @@ func TestAPriceAboveTheLimitOrdersNothing(t *testing.T) { // fault U20
 		dear.MaxCostCents = new(quote.PriceCents)
 		g := s.mustCreate(dear)
 		if g.CostCents == nil || *g.CostCents != quote.PriceCents {
-			t.Errorf("cost %v, want %d", g.CostCents, quote.PriceCents)
+			t.Errorf("got the generation %+v, want a cost of %d cents", g, quote.PriceCents)
 		}
 	})
 }
