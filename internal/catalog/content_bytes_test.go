@@ -15,19 +15,19 @@ func TestOtherBytesAreNoticed(t *testing.T) { // fault U16
 		first, then host
 		want        Kind
 	}{
-		"another ETag":              {host{file: film, etag: `"v1"`}, host{file: otherFilm, etag: `"v2"`}, KindContentChanged},
-		"another ETag, no ranges":   {host{file: film, etag: `"v1"`}, host{file: otherFilm, etag: `"v2"`, noRange: true}, KindContentChanged},
-		"no ETag any more":          {host{file: film, etag: `"v1"`}, host{file: otherFilm}, KindContentChanged},
-		"a weak one":                {host{file: film, etag: `"v1"`}, host{file: otherFilm, etag: `W/"v1"`}, KindContentChanged},
-		"no ETag at all":            {host{file: film}, host{file: otherFilm}, KindContentChanged},
-		"no ETag, chunks":           {host{file: film, chunked: true}, host{file: otherFilm, chunked: true}, KindContentChanged},
-		"a shorter file":            {host{file: film, etag: `"v1"`}, host{file: film[:70_000], etag: `"v1"`}, KindContentChanged},
-		"a longer file":             {host{file: film[:70_000], etag: `"v1"`}, host{file: film, etag: `"v1"`}, KindContentChanged},
-		"much shorter":              {host{file: film, etag: `"v1"`}, host{file: film[:100], etag: `"v1"`}, KindContentChanged},
-		"much shorter, no ETag":     {host{file: film}, host{file: film[:100]}, KindContentChanged},
-		"much shorter in chunks":    {host{file: film, chunked: true}, host{file: film[:100], chunked: true}, KindContentChanged},
-		"gone":                      {host{file: film, chunked: true}, host{chunked: true}, KindContentChanged},
-		"another type is no change": {host{file: film}, host{file: film, chunked: true, noRange: true}, 0},
+		"another ETag":                  {host{file: film, etag: `"v1"`}, host{file: otherFilm, etag: `"v2"`}, KindContentChanged},
+		"another ETag, no ranges":       {host{file: film, etag: `"v1"`}, host{file: otherFilm, etag: `"v2"`, noRange: true}, KindContentChanged},
+		"no ETag on resume":             {host{file: film, etag: `"v1"`}, host{file: otherFilm}, KindContentChanged},
+		"weak ETag on resume":           {host{file: film, etag: `"v1"`}, host{file: otherFilm, etag: `W/"v1"`}, KindContentChanged},
+		"no ETag at all":                {host{file: film}, host{file: otherFilm}, KindContentChanged},
+		"no ETag, chunks":               {host{file: film, chunked: true}, host{file: otherFilm, chunked: true}, KindContentChanged},
+		"a shorter file":                {host{file: film, etag: `"v1"`}, host{file: film[:70_000], etag: `"v1"`}, KindContentChanged},
+		"a longer file":                 {host{file: film[:70_000], etag: `"v1"`}, host{file: film, etag: `"v1"`}, KindContentChanged},
+		"much shorter":                  {host{file: film, etag: `"v1"`}, host{file: film[:100], etag: `"v1"`}, KindContentChanged},
+		"much shorter, no ETag":         {host{file: film}, host{file: film[:100]}, KindContentChanged},
+		"much shorter in chunks":        {host{file: film, chunked: true}, host{file: film[:100], chunked: true}, KindContentChanged},
+		"an empty file":                 {host{file: film, chunked: true}, host{chunked: true}, KindContentChanged},
+		"same file, chunked, no ranges": {host{file: film}, host{file: film, chunked: true, noRange: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.first.cut, c.then.cut = 33_000, -1
@@ -78,7 +78,7 @@ func TestAKnownEtagRefusesOtherBytes(t *testing.T) {
 	}
 	w := &wire{answer: host{file: film, cut: -1}.answer}
 	if _, _, err := w.read(t, 0, `"v1"`); KindOf(err) != KindContentChanged {
-		t.Errorf("bytes that can't be distinguished: got %v", err)
+		t.Errorf("response without an ETag: got %v", err)
 	}
 }
 
@@ -89,20 +89,20 @@ func TestAPartIsCheckedAgainstTheRequestedRange(t *testing.T) { // fault U16
 		offset int64
 		want   Kind
 	}{
-		"unasked and whole":       {"Content-Range: bytes 0-99999/100000", film, 0, 0},
-		"unasked and partial":     {"Content-Range: bytes 5-9/100000", film[5:10], 0, KindContract},
-		"another start":           {"Content-Range: bytes 0-99999/100000", film, 10, KindContract},
-		"without a range":         {"X-A: b", film[10:], 10, KindContract},
-		"without a total":         {"Content-Range: bytes 10-99999/*", film[10:], 10, KindContract},
-		"another unit":            {"Content-Range: pages 10-99999/100000", film[10:], 10, KindContract},
-		"beyond its total":        {"Content-Range: bytes 10-100000/100000", film[10:], 10, KindContract},
-		"turned round":            {"Content-Range: bytes 10-5/100000", film[10:], 10, KindContract},
-		"negative":                {"Content-Range: bytes -10-99999/100000", film[10:], 10, KindContract},
-		"huge":                    {"Content-Range: bytes 10-99999/99999999999999999999", film[10:], 10, KindContract},
-		"a length of its own":     {"Content-Range: bytes 10-49/100000\r\nContent-Length: 50", film[10:60], 10, KindContract},
-		"longer than it says":     {"Content-Range: bytes 10-49/100000\r\nTransfer-Encoding: chunked", film[10:60], 10, KindContract},
-		"as it should be":         {"Content-Range: bytes 10-99999/100000", film[10:], 10, 0},
-		"as it should be, spaced": {"Content-Range:  bytes 10 - 99999 / 100000 ", film[10:], 10, 0},
+		"unrequested range, whole file":   {"Content-Range: bytes 0-99999/100000", film, 0, 0},
+		"unrequested range, partial file": {"Content-Range: bytes 5-9/100000", film[5:10], 0, KindContract},
+		"different start":                 {"Content-Range: bytes 0-99999/100000", film, 10, KindContract},
+		"no Content-Range":                {"X-A: b", film[10:], 10, KindContract},
+		"unknown total size":              {"Content-Range: bytes 10-99999/*", film[10:], 10, KindContract},
+		"unit other than bytes":           {"Content-Range: pages 10-99999/100000", film[10:], 10, KindContract},
+		"end beyond the total size":       {"Content-Range: bytes 10-100000/100000", film[10:], 10, KindContract},
+		"end before the start":            {"Content-Range: bytes 10-5/100000", film[10:], 10, KindContract},
+		"negative":                        {"Content-Range: bytes -10-99999/100000", film[10:], 10, KindContract},
+		"huge":                            {"Content-Range: bytes 10-99999/99999999999999999999", film[10:], 10, KindContract},
+		"length differs from the range":   {"Content-Range: bytes 10-49/100000\r\nContent-Length: 50", film[10:60], 10, KindContract},
+		"body longer than the range":      {"Content-Range: bytes 10-49/100000\r\nTransfer-Encoding: chunked", film[10:60], 10, KindContract},
+		"valid range":                     {"Content-Range: bytes 10-99999/100000", film[10:], 10, 0},
+		"valid range with spaces":         {"Content-Range:  bytes 10 - 99999 / 100000 ", film[10:], 10, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {

@@ -19,10 +19,10 @@ func TestContentArrivesWholeFromAnyOffset(t *testing.T) {
 		"no ranges":            {file: film, etag: `"v1"`, cut: -1, noRange: true},
 		"no ETag":              {file: film, cut: -1},
 		"a weak ETag":          {file: film, etag: `W/"v1"`, cut: -1},
-		"neither":              {file: film, cut: -1, noRange: true},
+		"no ETag, no ranges":   {file: film, cut: -1, noRange: true},
 		"chunks":               {file: film, etag: `"v1"`, cut: -1, chunked: true},
 		"chunks and no ranges": {file: film, cut: -1, chunked: true, noRange: true},
-		"close":                {file: film, etag: `"v1"`, cut: -1, closed: true},
+		"body ends at close":   {file: film, etag: `"v1"`, cut: -1, closed: true},
 	}
 	for name, h := range hosts {
 		for _, offset := range []int{0, 1, 7, 50_000, 99_999, 100_000} {
@@ -41,7 +41,7 @@ func TestContentArrivesWholeFromAnyOffset(t *testing.T) {
 						t.Errorf("got %+v", content)
 					}
 					if known := !h.chunked || !h.noRange; known && (content.Size == nil || *content.Size != 100_000) {
-						t.Errorf("the size is %v", content.Size)
+						t.Errorf("got size %v, want 100000", content.Size)
 					}
 				})
 			})
@@ -55,7 +55,7 @@ func TestAnOffsetPastTheEndIsOutOfRange(t *testing.T) {
 		w := &wire{answer: h.answer}
 		_, got, err := w.read(t, 100_001, "")
 		if KindOf(err) != KindOutOfRange || len(got) > 0 {
-			t.Errorf("%+v: got %d bytes, %v", h.noRange, len(got), err)
+			t.Errorf("noRange %+v: got %d bytes, %v", h.noRange, len(got), err)
 		}
 	}
 	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { panic("sent") }))
@@ -83,7 +83,7 @@ func TestABodyThatIsCutResumes(t *testing.T) { // fault U16
 		"no ETag":               {},
 		"no ETag, chunks":       {chunked: true},
 		"no ETag and no ranges": {noRange: true, chunked: true},
-		"close":                 {etag: `"v1"`, closed: true},
+		"body ends at close":    {etag: `"v1"`, closed: true},
 	} {
 		for _, cut := range []int{0, 1, 8000, 33_333, 99_999} {
 			for _, offset := range []int{0, 500} {

@@ -35,7 +35,7 @@ func TestSilenceIsCountedFromTheReadThatMeetsIt(t *testing.T) { // fault U3
 			start := time.Now()
 			n, err := content.Body.Read(make([]byte, 1))
 			if elapsed := time.Since(start); n != 1 || err != nil || elapsed < 30*time.Second || elapsed > 31*time.Second {
-				t.Errorf("after a pause of %v it took %v, %v", pause, elapsed, err)
+				t.Errorf("after a pause of %v the read took %v, %v", pause, elapsed, err)
 			}
 			time.Sleep(2 * time.Hour) // waits until the simulated host has closed the connection
 		})
@@ -125,7 +125,7 @@ func FuzzContent(f *testing.F) { // fault U16
 			w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) { conn.Write(raw) }}
 			content, got, err := read(t.Context(), w.client(t, Config{}), int64(offset), "")
 			if err == nil && content.Size != nil && int64(len(got)) != *content.Size-int64(offset) {
-				t.Errorf("%d bytes from %d of %d without an error", len(got), offset, *content.Size)
+				t.Errorf("got %d bytes from offset %d of a file of %d bytes, without an error", len(got), offset, *content.Size)
 			}
 			if e := (*Error)(nil); err != nil && !errors.As(err, &e) {
 				t.Errorf("got %v", err)

@@ -132,30 +132,30 @@ func TestAnUnreadableAnswerToAnOrderLeavesTheOutcomeOpen(t *testing.T) {
 func TestAnErrorBodyIsReadInEveryShape(t *testing.T) {
 	long := strings.Repeat("ü", 40_000)
 	for name, c := range map[string]struct{ contentType, body, code, message string }{
-		"flat":                     {"application/json", `{"code":"BAD","message":"not so"}`, "BAD", "not so"},
-		"under error":              {"application/json", `{"error":{"code":"BAD","message":"not so"}}`, "BAD", "not so"},
-		"error as a sentence":      {"application/json", `{"error":"not so"}`, "", "not so"},
-		"error as a code":          {"application/json", `{"error":"invalid_request","error_description":"not so"}`, "invalid_request", "not so"},
-		"error as a single word":   {"application/json", `{"error":"nope"}`, "nope", ""},
-		"problem":                  {"application/problem+json", `{"type":"about:blank","title":"Bad Request","status":400,"detail":"not so","code":"BAD"}`, "BAD", "not so"},
-		"problem with a type":      {"application/problem+json", `{"type":"https://x/problems/out-of-ink","title":"not so"}`, "out-of-ink", "not so"},
-		"numbers for codes":        {"application/json", `{"code":400,"error":{"code":17,"message":"not so"}}`, "", "not so"},
-		"a list of errors":         {"application/json", `{"errors":[{"message":"not so"}]}`, "", ""},
-		"a list of one field":      {"application/json", `{"errors":[{"field":"prompt","message":"not so"}]}`, "", "not so"},
-		"a JSON text":              {"application/json", `"not so"`, "", "not so"},
-		"plain":                    {"text/plain", "not so\n", "", "not so"},
-		"plain with a code":        {"text/plain; charset=utf-8", "BAD_INK: not so\n", "BAD_INK", "not so"},
-		"HTML":                     {"text/html", `<html><h1>not so</h1></html>`, "", ""},
-		"HTML called plain":        {"text/plain", ` <!DOCTYPE html><h1>not so</h1>`, "", ""},
-		"HTML called JSON":         {"application/json", `<html>not so</html>`, "", ""},
-		"HTML in JSON":             {"application/json", `{"message":"see <html><body>x</body>"}`, "", ""},
-		"binary":                   {"application/octet-stream", "\x00\x01\x02", "", ""},
-		"nothing":                  {"", ``, "", ""},
-		"wrong types":              {"application/json", `{"code":{},"message":[],"error":null,"details":7}`, "", ""},
-		"control characters":       {"application/json", `{"message":"not\r\nso\u0000"}`, "", "not  so "},
-		"64 KB":                    {"application/json", `{"message":"` + long[:60_000] + `"}`, "", long[:1024]},
-		"more than is read at all": {"text/plain", long, "", ""},
-		"an odd length":            {"text/plain", "x" + long[:2000], "", "x" + long[:1022]},
+		"flat":                        {"application/json", `{"code":"BAD","message":"not so"}`, "BAD", "not so"},
+		"nested in error":             {"application/json", `{"error":{"code":"BAD","message":"not so"}}`, "BAD", "not so"},
+		"error as a sentence":         {"application/json", `{"error":"not so"}`, "", "not so"},
+		"error as a code":             {"application/json", `{"error":"invalid_request","error_description":"not so"}`, "invalid_request", "not so"},
+		"error as a single word":      {"application/json", `{"error":"nope"}`, "nope", ""},
+		"problem details":             {"application/problem+json", `{"type":"about:blank","title":"Bad Request","status":400,"detail":"not so","code":"BAD"}`, "BAD", "not so"},
+		"problem details with a type": {"application/problem+json", `{"type":"https://x/problems/out-of-ink","title":"not so"}`, "out-of-ink", "not so"},
+		"numeric codes":               {"application/json", `{"code":400,"error":{"code":17,"message":"not so"}}`, "", "not so"},
+		"a list of errors":            {"application/json", `{"errors":[{"message":"not so"}]}`, "", ""},
+		"one invalid field":           {"application/json", `{"errors":[{"field":"prompt","message":"not so"}]}`, "", "not so"},
+		"a JSON string":               {"application/json", `"not so"`, "", "not so"},
+		"plain":                       {"text/plain", "not so\n", "", "not so"},
+		"plain with a code":           {"text/plain; charset=utf-8", "BAD_INK: not so\n", "BAD_INK", "not so"},
+		"HTML":                        {"text/html", `<html><h1>not so</h1></html>`, "", ""},
+		"HTML sent as plain text":     {"text/plain", ` <!DOCTYPE html><h1>not so</h1>`, "", ""},
+		"HTML sent as JSON":           {"application/json", `<html>not so</html>`, "", ""},
+		"HTML in JSON":                {"application/json", `{"message":"see <html><body>x</body>"}`, "", ""},
+		"binary":                      {"application/octet-stream", "\x00\x01\x02", "", ""},
+		"empty body":                  {"", ``, "", ""},
+		"wrong types":                 {"application/json", `{"code":{},"message":[],"error":null,"details":7}`, "", ""},
+		"control characters":          {"application/json", `{"message":"not\r\nso\u0000"}`, "", "not  so "},
+		"64 KB":                       {"application/json", `{"message":"` + long[:60_000] + `"}`, "", long[:1024]},
+		"over the read limit":         {"text/plain", long, "", ""},
+		"limit inside a character":    {"text/plain", "x" + long[:2000], "", "x" + long[:1022]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := calls[opQuote](t.Context(), newTestClient(t, answering(400, c.contentType, c.body)))
@@ -224,7 +224,7 @@ func TestViolationsAreFewAndShort(t *testing.T) {
 	}
 	err := calls[opQuote](t.Context(), newTestClient(t, answering(422, "application/json", "["+strings.Join(list, ",")+"]")))
 	if got := asError(t, err).Violations; len(got) != 0 {
-		t.Errorf("a bare list names no fields, got %d", len(got))
+		t.Errorf("a bare list: got %d violations, want 0", len(got))
 	}
 	err = calls[opQuote](t.Context(), newTestClient(t, answering(422, "application/json", `{"errors":[`+strings.Join(list, ",")+"]}")))
 	e := asError(t, err)

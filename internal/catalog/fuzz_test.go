@@ -49,13 +49,13 @@ func FuzzReadAccountAndQuote(f *testing.F) { // faults U11, U20, U22
 	f.Fuzz(func(t *testing.T, body string) {
 		if account, err := readAccount(answerOf(opAccount, body)); err == nil {
 			if b := account.BalanceCents; b != nil && (*b > maxExact || *b < -maxExact) {
-				t.Errorf("a balance of %d", *b)
+				t.Errorf("got balance %d, out of range", *b)
 			}
 			printsNoKey(t, "an account", account)
 		}
 		quote, err := readQuote(answerOf(opQuote, body))
 		if err == nil && (quote.PriceCents < 0 || quote.PriceCents > maxExact) {
-			t.Errorf("a price of %d", quote.PriceCents)
+			t.Errorf("got price %d, out of range", quote.PriceCents)
 		}
 	})
 }
@@ -73,7 +73,7 @@ func FuzzContentRange(f *testing.F) { // fault U16
 			t.Errorf("%q: %d-%d/%d", header, first, last, total)
 		}
 		if total, isNone := parseUnsatisfied(header); isNone && (total < 0 || isPart) {
-			t.Errorf("%q is an unsatisfied range of %d bytes, and a range: %v", header, total, isPart)
+			t.Errorf("%q: got an unsatisfied range of %d bytes; also a range: %v", header, total, isPart)
 		}
 	})
 }

@@ -33,21 +33,21 @@ func readGenerations(a answer) (all []Generation, err error) {
 func TestAGenerationIsReadInEveryShape(t *testing.T) {
 	queued := Generation{ID: "g1", State: StateQueued, Status: "queued", ObserveTime: observed}
 	for name, body := range map[string]string{
-		"bare":                            `{"id":"g1","status":"queued"}`,
-		"without an identifier":           `{"status":"queued"}`,
-		"under its name":                  `{"generation":{"id":"g1","status":"queued"}}`,
-		"under data":                      `{"data":{"id":"g1","status":"queued"}}`,
-		"under two wrappers":              `{"data":{"generation":{"id":"g1","status":"queued"}}}`,
-		"as a list of one":                `[{"id":"g1","status":"queued"}]`,
-		"in an envelope with a status":    `{"status":"success","data":{"id":"g1","status":"queued"}}`,
-		"in an envelope with an id":       `{"id":"req-7","data":{"id":"g1","status":"queued"}}`,
-		"beside other things":             `{"generation":{"id":"g1","status":"queued"},"balanceCents":7}`,
-		"with another name of the id":     `{"generationId":"g1","status":"queued"}`,
-		"in snake case":                   `{"generation_id":"g1","status":"queued"}`,
-		"with another id before":          `{"id":17,"generationId":"g1","status":"queued"}`,
-		"with null for what is not known": `{"id":"g1","status":"queued","costCents":null,"contentUrl":null,"textOutput":null}`,
-		"after a byte order mark":         "\uFEFF" + `{"id":"g1","status":"queued"}`,
-		"with a member twice":             `{"id":"g1","status":"failed","status":"queued"}`,
+		"bare":                         `{"id":"g1","status":"queued"}`,
+		"without an identifier":        `{"status":"queued"}`,
+		"in a generation member":       `{"generation":{"id":"g1","status":"queued"}}`,
+		"in a data member":             `{"data":{"id":"g1","status":"queued"}}`,
+		"in two wrappers":              `{"data":{"generation":{"id":"g1","status":"queued"}}}`,
+		"as a list of one":             `[{"id":"g1","status":"queued"}]`,
+		"in an envelope with a status": `{"status":"success","data":{"id":"g1","status":"queued"}}`,
+		"in an envelope with an id":    `{"id":"req-7","data":{"id":"g1","status":"queued"}}`,
+		"next to another member":       `{"generation":{"id":"g1","status":"queued"},"balanceCents":7}`,
+		"with generationId":            `{"generationId":"g1","status":"queued"}`,
+		"with generation_id":           `{"generation_id":"g1","status":"queued"}`,
+		"after another ID":             `{"id":17,"generationId":"g1","status":"queued"}`,
+		"with null members":            `{"id":"g1","status":"queued","costCents":null,"contentUrl":null,"textOutput":null}`,
+		"after a byte order mark":      "\uFEFF" + `{"id":"g1","status":"queued"}`,
+		"with a duplicate member":      `{"id":"g1","status":"failed","status":"queued"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := readGeneration(answerOf(opGeneration, body), "g1")
@@ -148,18 +148,18 @@ func TestAResultIsAFileOrATextOrBoth(t *testing.T) {
 		file bool
 		list bool // whether the generation's record in a list contains the file too; ignored if file is false
 	}{
-		"an address":               {`"status":"succeeded","contentUrl":"https://x/y"`, "-", true, true},
-		"in snake case":            {`"status":"succeeded","content_url":"https://x/y"`, "-", true, true},
+		"a URL":                    {`"status":"succeeded","contentUrl":"https://x/y"`, "-", true, true},
+		"a URL in snake case":      {`"status":"succeeded","content_url":"https://x/y"`, "-", true, true},
 		"a text":                   {`"status":"succeeded","textOutput":"hi"`, "hi", false, true},
 		"a text in snake case":     {`"status":"succeeded","text_output":"hi"`, "hi", false, true},
-		"a text and a null":        {`"status":"succeeded","textOutput":"hi","contentUrl":null`, "hi", false, true},
-		"a text and an address":    {`"status":"succeeded","textOutput":"hi","contentUrl":"https://x/y"`, "hi", true, true},
+		"a text and a null URL":    {`"status":"succeeded","textOutput":"hi","contentUrl":null`, "hi", false, true},
+		"a text and a URL":         {`"status":"succeeded","textOutput":"hi","contentUrl":"https://x/y"`, "hi", true, true},
 		"an empty text":            {`"status":"succeeded","textOutput":""`, "", false, true},
-		"an empty one beside both": {`"status":"succeeded","textOutput":"","contentUrl":"https://x/y"`, "-", true, true},
-		"a text that is none":      {`"status":"succeeded","textOutput":7,"contentUrl":"https://x/y"`, "-", true, true},
-		"nothing":                  {`"status":"succeeded"`, "-", true, false},
-		"only a type":              {`"status":"succeeded","contentType":"image/png"`, "-", true, true},
-		"not succeeded":            {`"status":"queued","contentUrl":"https://x/y","textOutput":"hi"`, "-", false, true},
+		"an empty text and a URL":  {`"status":"succeeded","textOutput":"","contentUrl":"https://x/y"`, "-", true, true},
+		"a numeric text and a URL": {`"status":"succeeded","textOutput":7,"contentUrl":"https://x/y"`, "-", true, true},
+		"neither text nor URL":     {`"status":"succeeded"`, "-", true, false},
+		"only a content type":      {`"status":"succeeded","contentType":"image/png"`, "-", true, true},
+		"a queued render":          {`"status":"queued","contentUrl":"https://x/y","textOutput":"hi"`, "-", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			check := func(g Generation, file bool) {
@@ -229,7 +229,7 @@ func TestTheReasonOfAFailureIsReadInEveryShape(t *testing.T) {
 	}
 	got, _ := readGeneration(answerOf(opGeneration, `{"status":"queued","message":"in line"}`), "g1")
 	if got.FailureMessage != "" || membersOf(got.Extra)["message"] != "in line" {
-		t.Errorf("a queued render has the failure %q", got.FailureMessage)
+		t.Errorf("a queued render has failure message %q, want none", got.FailureMessage)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestTheEtagDependsOnTheRecordAlone(t *testing.T) {
 	}
 	single, err := readGeneration(answerOf(opGeneration, `{"data":{"status":"queued","id":"g1"}}`), "g1")
 	if err != nil || list[0].Etag() != single.Etag() {
-		t.Errorf("a list and a read of the same record differ: %v", err)
+		t.Errorf("the etags of a list and a read of the same record differ: %v", err)
 	}
 	if list[0].Etag() == first.Etag() {
 		t.Error("two different records have the same etag")

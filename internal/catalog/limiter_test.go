@@ -40,7 +40,7 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestA429OfAnyRequestHoldsAllOthersOfItsAPIKey(t *testing.T) {
-	for name, status := range map[string]int{"too many requests": 429, "a pause": 503} {
+	for name, status := range map[string]int{"too many requests": 429, "service unavailable": 503} {
 		for op, call := range calls {
 			t.Run(name+" of "+op, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestOwnersShareWhatTheCatalogTakesByWeight(t *testing.T) {
 			}
 		}
 		if heavy < 28 || heavy > 32 {
-			t.Errorf("%d of the first 40 requests belong to the owner with a share of three quarters", heavy)
+			t.Errorf("%d of the first 40 requests are from the owner with weight 3, want 28 to 32", heavy)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 				_, ok := list.Find("g1")
 				switch took := time.Since(began); {
 				case n == 0 && (KindOf(err) != KindRateLimited || took != 0), n > 0 && (err != nil || !ok || took != 30*time.Second):
-					t.Errorf("a caller that waits for %v gets %v after %v", lasts, err, took)
+					t.Errorf("a caller with a deadline of %v gets %v after %v", lasts, err, took)
 				}
 			})
 			if n < 2 {

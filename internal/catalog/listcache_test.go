@@ -56,7 +56,7 @@ func TestOneListServesAllWhoAskWithinItsSecond(t *testing.T) { // fault D5
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if asked.Load() != 1 || served.Load() != 150 {
-			t.Errorf("%d lists serve %d callers, want one list for every 150", asked.Load(), served.Load())
+			t.Errorf("%d lists served %d callers, want 1 list for 150", asked.Load(), served.Load())
 		}
 		if n := c.lists.size(); n != 0 {
 			t.Errorf("%d lists are still stored after a second", n)
@@ -108,7 +108,7 @@ func TestADeletionMakesTheListOld(t *testing.T) {
 				t.Fatal(err)
 			}
 			if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g3" {
-				t.Errorf("from %v: %+v, %v", start, list, err)
+				t.Errorf("deletion at %v: got %+v, %v", start, list, err)
 			}
 			time.Sleep(time.Second)
 		})

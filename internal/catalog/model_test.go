@@ -96,12 +96,12 @@ func TestAModelIsReadInEveryShape(t *testing.T) {
 	}
 	prompt, steps := `"type":"string","label":"Prompt","description":"what"`, `"type":"integer","default":3,"minimum":1,"max":9.5,"enum":[1,3]`
 	for name, body := range map[string]string{
-		"a list":               `{"id":"m","fields":[{"name":"prompt","required":true,` + prompt + `},{"key":"steps","required":false,` + steps + `}]}`,
-		"a list beside":        `{"model":{"id":"m"},"inputFields":[{"name":"prompt","required":true,` + prompt + `},{"field":"steps","optional":true,` + steps + `}]}`,
-		"an object":            `{"id":"m","inputs":{"prompt":{"required":true,` + prompt + `},"steps":{"required":false,` + steps + `}}}`,
-		"a JSON schema":        `{"id":"m","inputSchema":{"type":"object","required":["prompt"],"properties":{"steps":{` + steps + `},"prompt":{` + prompt + `}}}}`,
-		"without an id":        `{"data":{"fields":[{"name":"prompt","required":true,` + prompt + `},{"name":"steps","required":false,` + steps + `}]}}`,
-		"under a named member": `{"model":{"model_id":"m","input_fields":[{"name":"prompt","required":true,` + prompt + `},{"name":"steps","required":false,` + steps + `}]}}`,
+		"a list":                   `{"id":"m","fields":[{"name":"prompt","required":true,` + prompt + `},{"key":"steps","required":false,` + steps + `}]}`,
+		"a list next to the model": `{"model":{"id":"m"},"inputFields":[{"name":"prompt","required":true,` + prompt + `},{"field":"steps","optional":true,` + steps + `}]}`,
+		"an object":                `{"id":"m","inputs":{"prompt":{"required":true,` + prompt + `},"steps":{"required":false,` + steps + `}}}`,
+		"a JSON schema":            `{"id":"m","inputSchema":{"type":"object","required":["prompt"],"properties":{"steps":{` + steps + `},"prompt":{` + prompt + `}}}}`,
+		"without an id":            `{"data":{"fields":[{"name":"prompt","required":true,` + prompt + `},{"name":"steps","required":false,` + steps + `}]}}`,
+		"in a model member":        `{"model":{"model_id":"m","input_fields":[{"name":"prompt","required":true,` + prompt + `},{"name":"steps","required":false,` + steps + `}]}}`,
 	} {
 		got, err := readModel(answerOf(opModel, body), "m")
 		if err != nil || got.ID != "m" {

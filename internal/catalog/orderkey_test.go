@@ -18,13 +18,13 @@ func TestTheKeyOfAnOrderUnderASharedAPIKeyNeverChanges(t *testing.T) { // fault 
 	} {
 		shared.Owner = row.owner
 		if got := shared.IdempotencyKey(row.key); got != row.want {
-			t.Errorf("%q of %q is sent as %s, want %s", row.key, row.owner, got, row.want)
+			t.Errorf("key %q of owner %q: got %s, want %s", row.key, row.owner, got, row.want)
 		}
 	}
 }
 
 func TestAForwardedAPIKeyLeavesTheKeyOfAnOrderAsItIs(t *testing.T) {
 	if got := catalog.Forwarded(catalog.NewSecret("any")).IdempotencyKey("monday 7"); got != "monday 7" {
-		t.Errorf("the idempotency key is sent as %q", got)
+		t.Errorf("got idempotency key %q, want it unchanged", got)
 	}
 }

@@ -24,7 +24,7 @@ func FuzzAnIDIsOneSegmentOfItsPathOrRefused(f *testing.F) { // fault I3
 		_ = c.Delete(t.Context(), testCredential, id)
 		_, _ = c.Model(t.Context(), testCredential, id)
 		if e := asError(t, err); len(sent) == 0 && len(e.Violations) == 0 {
-			t.Errorf("%q: nothing was sent, but %v has no field", id, err)
+			t.Errorf("%q: nothing was sent, but %v has no violations", id, err)
 		}
 		for _, r := range sent {
 			checkTarget(t, r, id)
@@ -57,6 +57,6 @@ func checkTarget(t *testing.T, r *http.Request, id string) {
 		t.Fatalf("%q was sent to %s", id, target)
 	}
 	if got, err := url.PathUnescape(parts[1]); err != nil || got != id || parts[1] == "." || parts[1] == ".." {
-		t.Errorf("%q is read as %q, %v", id, got, err)
+		t.Errorf("%q: the path segment is decoded as %q, %v", id, got, err)
 	}
 }

@@ -18,7 +18,7 @@ func TestEachClassOfRequestHasItsPool(t *testing.T) {
 		OpCreate: pools.orders, opContent: pools.results, opGeneration: pools.calls, opQuote: pools.calls, opDelete: pools.calls, "": pools.calls,
 	} {
 		if pools.pool(route) != want {
-			t.Errorf("%q uses another pool", route)
+			t.Errorf("%q uses the wrong pool", route)
 		}
 	}
 	if pools.calls == pools.orders || pools.orders == pools.results || pools.calls == pools.results {

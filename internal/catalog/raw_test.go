@@ -30,7 +30,7 @@ func TestAnEtagIsTheOneOfEarlierReleases(t *testing.T) {
 		`"b":{"d":true,"c":{"":"\/"}},"a\u0062":"\"q\\","key":"abc","apiKey":{"dailyCapCents":5,"value":"x"},"list":["live",["x_live_abcdefgh"]]}`
 	g, err := readGeneration(answerOf(opGeneration, body), "g1")
 	if err != nil || g.Etag() != "461a9a555220c04121105fd0" {
-		t.Errorf("the etag is %s for %s and %s: %v", g.Etag(), g.Inputs, g.Extra, err)
+		t.Errorf("got etag %s for inputs %s and extra %s: %v", g.Etag(), g.Inputs, g.Extra, err)
 	}
 	var again Generation
 	if text, err := json.Marshal(g); err != nil || json.Unmarshal(text, &again) != nil || again.Etag() != g.Etag() {

@@ -18,20 +18,20 @@ import (
 
 func TestTheAPIKeyIsRedactedInErrorsInEverySpelling(t *testing.T) { // fault U22
 	for name, echo := range map[string]string{
-		"as it is":               testKey,
-		"upper case":             strings.ToUpper(testKey),
-		"lower case":             strings.ToLower(testKey),
-		"query escaped":          url.QueryEscape(testKey),
-		"fully escaped":          strings.ReplaceAll(testKey, "_", "%5F"),
-		"base64":                 base64.StdEncoding.EncodeToString([]byte(testKey)),
-		"base64 for URLs":        base64.RawURLEncoding.EncodeToString([]byte(testKey)),
-		"base64 of a header":     base64.StdEncoding.EncodeToString([]byte("Bearer " + testKey)),
-		"base64 of basic auth":   base64.StdEncoding.EncodeToString([]byte("ab:" + testKey + ":c")),
-		"as a header":            "Authorization: Bearer " + testKey,
-		"another key":            "acme_live_Abc123",
-		"another bearer":         "bearer abc.def-ghi",
-		"twice":                  testKey + testKey,
-		"in the middle of words": "x" + testKey + "y",
+		"unchanged":                testKey,
+		"upper case":               strings.ToUpper(testKey),
+		"lower case":               strings.ToLower(testKey),
+		"query escaped":            url.QueryEscape(testKey),
+		"percent-encoded":          strings.ReplaceAll(testKey, "_", "%5F"),
+		"base64":                   base64.StdEncoding.EncodeToString([]byte(testKey)),
+		"base64 for URLs":          base64.RawURLEncoding.EncodeToString([]byte(testKey)),
+		"base64 of a header":       base64.StdEncoding.EncodeToString([]byte("Bearer " + testKey)),
+		"base64 of basic auth":     base64.StdEncoding.EncodeToString([]byte("ab:" + testKey + ":c")),
+		"as a header":              "Authorization: Bearer " + testKey,
+		"another key":              "acme_live_Abc123",
+		"a different bearer token": "bearer abc.def-ghi",
+		"twice":                    testKey + testKey,
+		"inside a word":            "x" + testKey + "y",
 	} {
 		t.Run(name, func(t *testing.T) {
 			body, err := json.Marshal(map[string]any{
@@ -87,7 +87,7 @@ func FuzzRedact(f *testing.F) { // fault U22
 		}
 		got := newRedactor(key).clean(text)
 		if len(got) > maxText || !utf8.ValidString(got) {
-			t.Errorf("got %d bytes", len(got))
+			t.Errorf("got %d bytes, too long or invalid UTF-8", len(got))
 		}
 		rest := strings.ReplaceAll(asciiLower(got), redacted, "\n")
 		if strings.Contains(rest, asciiLower(key)) {
@@ -126,7 +126,7 @@ func TestASecretPrintsAsRedactedEverywhere(t *testing.T) { // fault X3
 		}
 	}
 	if secret.Reveal() != testKey || !secret.Equal(NewSecret(testKey)) || secret.Equal(NewSecret("")) || secret.Equal(Secret{}) {
-		t.Error("a secret does not contain its key")
+		t.Error("Reveal or Equal is wrong")
 	}
 }
 
@@ -140,7 +140,7 @@ func TestTwoAPIKeysAreTwoTenantsAndASharedOneIsOne(t *testing.T) {
 	before := shared.Tenant
 	key = NewSecret("two")
 	if shared.APIKey().Reveal() != "two" || shared.Tenant != before || !shared.Shared {
-		t.Error("a shared credential does not follow its key")
+		t.Error("a shared credential has an old key or another tenant")
 	}
 	if (Credential{}).APIKey().Reveal() != "" {
 		t.Error("an empty credential has a key")

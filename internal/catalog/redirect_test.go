@@ -44,15 +44,15 @@ func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // fault 
 		kind     Kind // expected kind of the error; zero means that the result is downloaded
 		reaches  bool
 	}{
-		"named":           {[]string{"other.example", at}, bucket.URL + "/file?signature=s3cret", 0, true},
-		"over two":        {[]string{at}, bucket.URL + "/again", 0, true},
-		"round and round": {[]string{at}, bucket.URL + "/round", KindRedirect, true},
-		"nobody named":    {nil, bucket.URL + "/file", KindRedirect, false},
-		"another named":   {[]string{"127.0.0.1"}, bucket.URL + "/file", KindRedirect, false},
-		"in the clear":    {[]string{at}, "http://" + at + "/file", KindRedirect, false},
-		"with a user":     {[]string{at}, "https://me@" + at + "/file", KindRedirect, false},
-		"another name":    {[]string{"localhost:" + port}, "https://localhost:" + port + "/file", KindUnavailable, false},
-		"refused there":   {[]string{at}, bucket.URL + "/refused", KindUnavailable, true},
+		"allowed host":            {[]string{"other.example", at}, bucket.URL + "/file?signature=s3cret", 0, true},
+		"two redirects":           {[]string{at}, bucket.URL + "/again", 0, true},
+		"redirect loop":           {[]string{at}, bucket.URL + "/round", KindRedirect, true},
+		"no allowed host":         {nil, bucket.URL + "/file", KindRedirect, false},
+		"other port allowed":      {[]string{"127.0.0.1"}, bucket.URL + "/file", KindRedirect, false},
+		"plain HTTP":              {[]string{at}, "http://" + at + "/file", KindRedirect, false},
+		"with a user":             {[]string{at}, "https://me@" + at + "/file", KindRedirect, false},
+		"host not in certificate": {[]string{"localhost:" + port}, "https://localhost:" + port + "/file", KindUnavailable, false},
+		"rejected by the bucket":  {[]string{at}, bucket.URL + "/refused", KindUnavailable, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen = 0

@@ -110,10 +110,10 @@ func TestARetryWaitsForRetryAfterAsFarAsTheDeadlineAllows(t *testing.T) { // fau
 		requests   int
 		takes      time.Duration
 	}{
-		"room for both":          {4 * time.Second, time.Minute, 3, 8 * time.Second},
-		"no room for the first":  {4 * time.Second, 3 * time.Second, 1, 0},
-		"no room for the second": {4 * time.Second, 6 * time.Second, 2, 4 * time.Second},
-		"beyond our patience":    {time.Minute, 10 * time.Minute, 1, 0},
+		"time for both retries":          {4 * time.Second, time.Minute, 3, 8 * time.Second},
+		"no time for the first retry":    {4 * time.Second, 3 * time.Second, 1, 0},
+		"no time for the second retry":   {4 * time.Second, 6 * time.Second, 2, 4 * time.Second},
+		"delay over the attempt timeout": {time.Minute, 10 * time.Minute, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestTheEndOfTheCallersContextIsReturnedAsItIs(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
 			if err := call(ctx, c); err != context.Canceled {
-				t.Errorf("%s: got %v before a request was sent", op, err)
+				t.Errorf("%s: got %v, want context.Canceled", op, err)
 			}
 		})
 	}
@@ -192,14 +192,14 @@ func TestADeletionThatMayHaveBeenCarriedOutCountsAsDone(t *testing.T) {
 		answers []int // HTTP statuses of the catalog's responses; zero means that the response is lost
 		want    Kind
 	}{
-		"confirmed":                 {[]int{204}, 0},
-		"confirmed with a body":     {[]int{200}, 0},
-		"unknown":                   {[]int{404}, KindNotFound},
-		"gone after a lost answer":  {[]int{0, 404}, 0},
-		"gone after two":            {[]int{0, 503, 410}, 0},
-		"refused after one":         {[]int{0, 403}, KindForbidden},
-		"never answered":            {[]int{0, 0, 0}, KindUnavailable},
-		"refused by rate, then 404": {[]int{429}, KindRateLimited},
+		"confirmed":                       {[]int{204}, 0},
+		"confirmed with a body":           {[]int{200}, 0},
+		"not found":                       {[]int{404}, KindNotFound},
+		"not found after a lost response": {[]int{0, 404}, 0},
+		"gone after two failures":         {[]int{0, 503, 410}, 0},
+		"forbidden after a lost response": {[]int{0, 403}, KindForbidden},
+		"no response":                     {[]int{0, 0, 0}, KindUnavailable},
+		"rate limited":                    {[]int{429}, KindRateLimited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -63,9 +63,9 @@ func TestAttackOneOwnersRequestsKeepNoOtherWaiting(t *testing.T) { // fault A8
 	shared := Shared(func() Secret { return NewSecret("the-key-that-is-held") })
 	of := func(name string) Credential { c := shared; c.Owner = name; return c }
 	for name, creds := range map[string][2]Credential{
-		"two API keys":                {testCredential, Forwarded(NewSecret("another-key"))},
-		"two owners behind one":       {of("greedy"), of("modest")},
-		"an owner and anonymous ones": {of("greedy"), shared},
+		"two API keys":              {testCredential, Forwarded(NewSecret("another-key"))},
+		"two owners of one API key": {of("greedy"), of("modest")},
+		"with and without an owner": {of("greedy"), shared},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
