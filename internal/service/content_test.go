@@ -48,10 +48,10 @@ func checkChunks(t *testing.T, chunks []*easelv1.ContentChunk, offset int, want 
 	var got []byte
 	for i, chunk := range chunks {
 		if chunk.GetOffset() != int64(offset+len(got)) || chunk.GetCrc32C() != crc32.Checksum(chunk.GetData(), castagnoli) {
-			t.Errorf("chunk %d is at %d with %x", i, chunk.GetOffset(), chunk.GetCrc32C())
+			t.Errorf("chunk %d has offset %d and CRC32C %x", i, chunk.GetOffset(), chunk.GetCrc32C())
 		}
 		if (chunk.GetInfo() != nil) != (i == 0) || chunk.GetSummary() != nil && i != len(chunks)-1 {
-			t.Errorf("chunk %d of %d has %v, %v", i, len(chunks), chunk.GetInfo(), chunk.GetSummary())
+			t.Errorf("chunk %d of %d has info %v, summary %v", i, len(chunks), chunk.GetInfo(), chunk.GetSummary())
 		}
 		if len(chunk.GetData()) > chunkSize {
 			t.Errorf("chunk %d has %d bytes", i, len(chunk.GetData()))
@@ -66,7 +66,7 @@ func checkChunks(t *testing.T, chunks []*easelv1.ContentChunk, offset int, want 
 func TestAResultIsCutIntoChunksWithChecksums(t *testing.T) {
 	all := len(picture)
 	readers := map[string]func(io.Reader) io.Reader{
-		"at once": func(r io.Reader) io.Reader { return r }, "by halves": iotest.HalfReader, "with its end": iotest.DataErrReader,
+		"full reads": func(r io.Reader) io.Reader { return r }, "half reads": iotest.HalfReader, "EOF with the last bytes": iotest.DataErrReader,
 	}
 	for name, read := range readers {
 		for _, part := range []struct {
@@ -102,10 +102,10 @@ func TestAResultIsCutIntoChunksWithChecksums(t *testing.T) {
 
 func TestABodyThatBreaksOffIsNeverWhole(t *testing.T) { // fault U16
 	for name, broken := range map[string]error{
-		"an error":              errors.New("the line is cut"),
-		"one that wraps an end": fmt.Errorf("cut: %w", io.EOF),
-		"half a body":           io.ErrUnexpectedEOF,
-		"one of the catalog's":  &catalog.Error{Kind: catalog.KindInterrupted, Err: io.EOF},
+		"an error":                errors.New("the line is cut"),
+		"an error that wraps EOF": fmt.Errorf("cut: %w", io.EOF),
+		"unexpected EOF":          io.ErrUnexpectedEOF,
+		"a catalog error":         &catalog.Error{Kind: catalog.KindInterrupted, Err: io.EOF},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, limit := range []int{0, chunkSize + 7, len(picture)} {
@@ -113,12 +113,12 @@ func TestABodyThatBreaksOffIsNeverWhole(t *testing.T) { // fault U16
 					return io.MultiReader(io.LimitReader(r, chunkSize+5), iotest.ErrReader(broken))
 				})
 				if !errors.Is(err, broken) {
-					t.Errorf("of %d: the download ended with %v", limit, err)
+					t.Errorf("limit %d: the download ended with %v", limit, err)
 				}
 				checkChunks(t, chunks, 0, picture[:chunkSize+5])
 				for _, chunk := range chunks {
 					if chunk.GetSummary() != nil {
-						t.Errorf("of %d: the download has the summary %v", limit, chunk.GetSummary())
+						t.Errorf("limit %d: got summary %v, want none", limit, chunk.GetSummary())
 					}
 				}
 			}
@@ -212,8 +212,8 @@ func TestADownloadIsGivenUpAMinuteAfterAMessageThatIsNotTaken(t *testing.T) { //
 	}{
 		"a caller that is almost too slow": {time.Minute - 1, 0, never, 5 * (time.Minute - 1)},
 		"a slow catalog":                   {time.Second, time.Hour, never, 0},
-		"the first message":                {25 * time.Second, 0, 0, time.Minute},
-		"a later message":                  {25 * time.Second, 0, 2, 2*25*time.Second + time.Minute},
+		"first message never read":         {25 * time.Second, 0, 0, time.Minute},
+		"later message never read":         {25 * time.Second, 0, 2, 2*25*time.Second + time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestAPanicInADownloadIsAnErrorOfItsCall(t *testing.T) {
 		r := &slowReader{takes: func(int) time.Duration { panic("no such bytes") }}
 		_, err := flowTo(r, 1, 0)
 		if err == nil || !strings.Contains(err.Error(), "no such bytes") || !strings.Contains(err.Error(), "content_test.go") {
-			t.Errorf("it ended with %v", err)
+			t.Errorf("the download ended with %v", err)
 		}
 		if st := Status(err); st.Code() != codes.Internal || strings.Contains(st.Message(), "bytes") {
 			t.Errorf("the caller receives %v", st)

@@ -95,19 +95,19 @@ func TestAnAnswerLeavesOutWhatMakesItTooLarge(t *testing.T) {
 		g    catalog.Generation
 		want []string
 	}{
-		"nothing":                      {catalog.Generation{Inputs: many(half - 100), Extra: many(half - 100)}, nil},
-		"the unknown members":          {catalog.Generation{Inputs: many(half + 100), Extra: many(half + 100)}, []string{"upstream_fields"}},
-		"the inputs":                   {catalog.Generation{Inputs: many(most), Extra: many(100)}, []string{"inputs"}},
-		"both":                         {catalog.Generation{Inputs: many(450_000), Extra: many(2_000_000)}, []string{"inputs", "upstream_fields"}},
-		"both in addition to the text": {catalog.Generation{Inputs: many(half), Extra: many(half), Text: &text}, []string{"inputs", "upstream_fields"}},
-		"a text":                       {catalog.Generation{Inputs: many(100), Text: &long}, []string{"text"}},
-		"many values":                  {catalog.Generation{Inputs: digits(maxDecoded - 3), Extra: many(100)}, nil},
-		"too many values":              {catalog.Generation{Inputs: digits(maxDecoded), Extra: many(100)}, []string{"inputs"}},
+		"within the limits":                {catalog.Generation{Inputs: many(half - 100), Extra: many(half - 100)}, nil},
+		"large unknown members":            {catalog.Generation{Inputs: many(half + 100), Extra: many(half + 100)}, []string{"upstream_fields"}},
+		"large inputs":                     {catalog.Generation{Inputs: many(most), Extra: many(100)}, []string{"inputs"}},
+		"large inputs and unknown members": {catalog.Generation{Inputs: many(450_000), Extra: many(2_000_000)}, []string{"inputs", "upstream_fields"}},
+		"text, inputs and unknown members": {catalog.Generation{Inputs: many(half), Extra: many(half), Text: &text}, []string{"inputs", "upstream_fields"}},
+		"large text":                       {catalog.Generation{Inputs: many(100), Text: &long}, []string{"text"}},
+		"many values":                      {catalog.Generation{Inputs: digits(maxDecoded - 3), Extra: many(100)}, nil},
+		"too many values":                  {catalog.Generation{Inputs: digits(maxDecoded), Extra: many(100)}, []string{"inputs"}},
 	} {
 		row.g.ID, row.g.State = "g", catalog.StateSucceeded
 		got := generationMessage(row.g, "e")
 		if size := proto.Size(got); size > maxRecord+200 || !slices.Equal(got.GetOmittedFields(), row.want) {
-			t.Errorf("%s: %q are omitted from %d bytes", name, got.GetOmittedFields(), size)
+			t.Errorf("%s: got omitted fields %q, size %d bytes", name, got.GetOmittedFields(), size)
 		}
 		for field, is := range map[string]bool{"inputs": got.GetInputs() != nil, "upstream_fields": got.GetUpstreamFields() != nil, "text": got.GetText() != nil} {
 			had := map[string]bool{"inputs": row.g.Inputs != nil, "upstream_fields": row.g.Extra != nil, "text": row.g.Text != nil}[field]
@@ -117,7 +117,7 @@ func TestAnAnswerLeavesOutWhatMakesItTooLarge(t *testing.T) {
 		}
 	}
 	if got := accountMessage(catalog.Account{Extra: many(most)}); !slices.Equal(got.GetOmittedFields(), []string{"upstream_fields"}) || got.GetUpstreamFields() != nil {
-		t.Errorf("the fields %q of an account are omitted", got.GetOmittedFields())
+		t.Errorf("account: got omitted fields %q", got.GetOmittedFields())
 	}
 }
 
@@ -128,18 +128,18 @@ func TestAModelLeavesOutWhatMakesItTooLarge(t *testing.T) {
 		m    catalog.Model
 		want []string
 	}{
-		"nothing":              {catalog.Model{Fields: []catalog.InputField{{Name: "x", Default: catalog.Value("1"), Allowed: choices, Extra: many(9)}}, Extra: many(9)}, nil},
-		"its members":          {catalog.Model{Extra: many(most)}, []string{"upstream_fields"}},
-		"what a field may be":  {catalog.Model{Fields: []catalog.InputField{{Name: "x", Allowed: append(choices, choices...)}}}, []string{"input_fields.allowed_values"}},
-		"what a field is":      {catalog.Model{Fields: []catalog.InputField{{Name: "x", Default: many(most), Extra: many(most)}}, Extra: many(9)}, []string{"input_fields.default_value", "input_fields.upstream_fields"}},
-		"more fields than may": {catalog.Model{Fields: make([]catalog.InputField, maxFields+1), Extra: many(9)}, []string{"input_fields"}},
-		"large fields":         {catalog.Model{Fields: slices.Repeat([]catalog.InputField{{Description: strings.Repeat("x", maxProse)}}, 100)}, []string{"input_fields"}},
+		"within the limits":                 {catalog.Model{Fields: []catalog.InputField{{Name: "x", Default: catalog.Value("1"), Allowed: choices, Extra: many(9)}}, Extra: many(9)}, nil},
+		"large unknown members":             {catalog.Model{Extra: many(most)}, []string{"upstream_fields"}},
+		"too many allowed values":           {catalog.Model{Fields: []catalog.InputField{{Name: "x", Allowed: append(choices, choices...)}}}, []string{"input_fields.allowed_values"}},
+		"large default and unknown members": {catalog.Model{Fields: []catalog.InputField{{Name: "x", Default: many(most), Extra: many(most)}}, Extra: many(9)}, []string{"input_fields.default_value", "input_fields.upstream_fields"}},
+		"too many fields":                   {catalog.Model{Fields: make([]catalog.InputField, maxFields+1), Extra: many(9)}, []string{"input_fields"}},
+		"large fields":                      {catalog.Model{Fields: slices.Repeat([]catalog.InputField{{Description: strings.Repeat("x", maxProse)}}, 100)}, []string{"input_fields"}},
 	} {
 		got := modelMessage(row.m)
 		if size := proto.Size(got); size > maxRecord+200 || !slices.Equal(got.GetOmittedFields(), row.want) {
-			t.Errorf("%s: %q are omitted from %d bytes", name, got.GetOmittedFields(), size)
+			t.Errorf("%s: got omitted fields %q, size %d bytes", name, got.GetOmittedFields(), size)
 		}
-		if name == "nothing" && (len(got.GetInputFields()[0].GetAllowedValues()) != maxAllowed || got.GetInputFields()[0].GetDefaultValue().GetNumberValue() != 1) {
+		if name == "within the limits" && (len(got.GetInputFields()[0].GetAllowedValues()) != maxAllowed || got.GetInputFields()[0].GetDefaultValue().GetNumberValue() != 1) {
 			t.Errorf("the field is %v", got.GetInputFields()[0])
 		}
 	}
@@ -154,8 +154,8 @@ func TestAnotherOwnersErrorIsToldByItsKindAlone(t *testing.T) {
 		want string
 	}{
 		{"without a callers file", auth.Identity{SeesAccount: true}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, secret},
-		{"to an operator", auth.Identity{Operator: true, SeesAccount: true}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, secret},
-		{"to the owner of the generation", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret, Own: true}, secret},
+		{"operator", auth.Identity{Operator: true, SeesAccount: true}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, secret},
+		{"owner of the generation", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret, Own: true}, secret},
 		{"unreachable", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, "unavailable"},
 		{"throttled", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionThrottled, LastError: secret}, "rate limited"},
 		{"rejected", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionCredentialRejected, LastError: secret}, "credential rejected"},

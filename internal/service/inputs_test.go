@@ -34,7 +34,7 @@ func TestALongNameOverManyValuesTakesNoLonger(t *testing.T) {
 	inputs := &structpb.Struct{Fields: map[string]*structpb.Value{name: structpb.NewListValue(nulls)}}
 	var out json.RawMessage
 	if bytes := allocated(func() { out, _ = inputsBytes(inputs, "") }); bytes > 64<<20 || len(out) < 500_000 || !json.Valid(out) {
-		t.Errorf("D2: %d bytes were allocated for %d", bytes, len(out))
+		t.Errorf("%d bytes were allocated for an output of %d bytes", bytes, len(out))
 	}
 	nulls.Values[100] = structpb.NewNumberValue(1e300)
 	if _, err := inputsBytes(inputs, ""); err == nil {
@@ -44,11 +44,11 @@ func TestALongNameOverManyValuesTakesNoLonger(t *testing.T) {
 
 func TestTheLargestInputsJSONIsCheckedInLittleMemory(t *testing.T) {
 	for name, text := range map[string]string{
-		"nulls":                   `{"` + strings.Repeat("n", 500_000) + `":[` + strings.Repeat("null,", 109_000) + `null]}`,
-		"numbers":                 `{"a":[` + strings.Repeat("1,", 524_000) + `1]}`,
-		"objects":                 `{"a":[` + strings.Repeat("{},", 349_000) + `{}]}`,
-		"objects with a name":     `{"a":[` + strings.Repeat(`{"":0},`, 149_000) + `{}]}`,
-		"a text full of brackets": `{"a":"` + strings.Repeat("{[,", 349_000) + `"}`,
+		"nulls":                      `{"` + strings.Repeat("n", 500_000) + `":[` + strings.Repeat("null,", 109_000) + `null]}`,
+		"numbers":                    `{"a":[` + strings.Repeat("1,", 524_000) + `1]}`,
+		"objects":                    `{"a":[` + strings.Repeat("{},", 349_000) + `{}]}`,
+		"objects with an empty name": `{"a":[` + strings.Repeat(`{"":0},`, 149_000) + `{}]}`,
+		"a string full of brackets":  `{"a":"` + strings.Repeat("{[,", 349_000) + `"}`,
 	} {
 		var err error
 		if bytes := allocated(func() { err = checkInputsJSON(text, []byte(text)) }); bytes > 16<<20 || err != nil {
@@ -74,12 +74,12 @@ func TestNestedInputsJSONErrorNamesFieldAndLimit(t *testing.T) {
 		for _, brackets := range [][2]string{{`{"a":`, "}"}, {"[", "]"}} {
 			text := `{"a":` + strings.Repeat(brackets[0], depth-1) + "0" + strings.Repeat(brackets[1], depth-1) + "}"
 			if _, err := inputsBytes(nil, text); status.Convert(err).Message() != want {
-				t.Errorf("%d of %s: %v", depth, brackets[0], err)
+				t.Errorf("depth %d of %s: got %v", depth, brackets[0], err)
 			}
 		}
 	}
 	if _, err := inputsBytes(nil, `{"a":"`+strings.Repeat("[", 65)+`"}`); err != nil {
-		t.Errorf("brackets in a text: %v", err)
+		t.Errorf("brackets in a string: %v", err)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestStreamsEndAtDifferentTimesThatASeedRepeats(t *testing.T) {
 		ages[first[i]] = true
 		age, delay := first[i], first[i+1]
 		if age <= 54*time.Minute || age > time.Hour {
-			t.Errorf("a stream ended after %v, want the last tenth of an hour", age)
+			t.Errorf("a stream ended after %v, want 54 to 60 minutes", age)
 		}
 		if delay < retryDelay/2 || delay >= retryDelay*5/2 {
 			t.Errorf("a caller got the reconnect delay %v", delay)

@@ -27,7 +27,7 @@ func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			s.answers(code)
 			if _, err := s.model("k", "a"); err != nil {
-				t.Error("the copy before the rejection is known:", err)
+				t.Error("no copy was served before the rejection was known:", err)
 			}
 			time.Sleep(time.Second) // long enough for the background refresh to fail with the status code
 			synctest.Wait()

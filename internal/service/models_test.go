@@ -208,7 +208,7 @@ func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
 				t.Errorf("%d: %v, %v", code, m, err)
 			}
 			if s.count() < 2 {
-				t.Errorf("%d: the catalog received no request", code)
+				t.Errorf("%d: the catalog received no further request", code)
 			}
 			time.Sleep(time.Hour)
 			if m, err := s.model("k", "a"); err == nil {
@@ -216,7 +216,7 @@ func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
 			}
 			s.answers(0)
 			if m, err := s.model("k", "a"); err != nil || time.Since(m.GetObserveTime().AsTime()) != 0 {
-				t.Errorf("%d: afterwards %v, %v", code, m, err)
+				t.Errorf("%d: after the outage: got %v, %v", code, m, err)
 			}
 		})
 	}

@@ -50,6 +50,6 @@ func TestAPageEndsWhereTheAnswerWouldBeTooLarge(t *testing.T) {
 		token = next
 	}
 	if got, _, err := pageOf(all, everything, strings.Repeat("x", 3_900_000), 100, ""); err != nil || len(got) != 1 {
-		t.Errorf("a page of large ones has %q: %v", got, err)
+		t.Errorf("a page of large models has %q, want one: %v", got, err)
 	}
 }

@@ -25,11 +25,11 @@ func updates() map[string]*watch.Update {
 	done.State, done.Text, done.TerminalTime = catalog.StateSucceeded, &text, now
 	broken.Status, broken.Extra = "\xff", catalog.Value(`{"n":null}`)
 	return map[string]*watch.Update{
-		"nothing known": {},
+		"empty update":  {},
 		"running":       {Version: catalog.Version{Generation: g, Etag: "e"}},
 		"first":         {Version: catalog.Version{Generation: g, Etag: "e"}, Initial: true},
 		"a long text":   {Version: catalog.Version{Generation: done, Etag: "f"}, Memo: new(watch.Memo)},
-		"no UTF-8":      {Version: catalog.Version{Generation: broken, Etag: "\xff"}},
+		"invalid UTF-8": {Version: catalog.Version{Generation: broken, Etag: "\xff"}},
 		"missing":       {Version: catalog.Version{Generation: catalog.Generation{ID: "x", State: catalog.StateDeleted}}, Missing: true},
 	}
 }

@@ -105,14 +105,14 @@ func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
 		reason         string
 		retry, toLogIt bool
 	}{
-		"does not answer":    {&ledger.Unavailable{Err: secret}, codes.Unavailable, "LEDGER_UNAVAILABLE", true, true},
-		"has too much to do": {&ledger.Busy{Err: secret}, codes.ResourceExhausted, "OVERLOADED", true, false},
-		"in doubt":           {&ledger.Doubt{Err: secret}, codes.Unavailable, "LEDGER_UNAVAILABLE", true, true},
-		"an id twice":        {ledger.ErrGenerationTaken, codes.Internal, "INTERNAL", false, true},
-		"a contradiction":    {&ledger.Contradiction{Err: secret}, codes.Internal, "INTERNAL", false, true},
-		"an unknown account": {&orders.Error{Outcome: orders.NotPlacedByThisCall, Err: orders.ErrAccountUnknown}, codes.Unavailable, "UPSTREAM_UNAVAILABLE", true, false},
-		"a budget":           {&ledger.BudgetError{Period: "day"}, codes.ResourceExhausted, "BUDGET_EXCEEDED", false, false},
-		"a model":            {&orders.Error{Outcome: orders.NotPlaced, Err: orders.ErrModelNotAllowed}, codes.PermissionDenied, "MODEL_NOT_ALLOWED", false, false},
+		"ledger unavailable":      {&ledger.Unavailable{Err: secret}, codes.Unavailable, "LEDGER_UNAVAILABLE", true, true},
+		"ledger busy":             {&ledger.Busy{Err: secret}, codes.ResourceExhausted, "OVERLOADED", true, false},
+		"commit in doubt":         {&ledger.Doubt{Err: secret}, codes.Unavailable, "LEDGER_UNAVAILABLE", true, true},
+		"duplicate generation ID": {ledger.ErrGenerationTaken, codes.Internal, "INTERNAL", false, true},
+		"ledger contradiction":    {&ledger.Contradiction{Err: secret}, codes.Internal, "INTERNAL", false, true},
+		"an unknown account":      {&orders.Error{Outcome: orders.NotPlacedByThisCall, Err: orders.ErrAccountUnknown}, codes.Unavailable, "UPSTREAM_UNAVAILABLE", true, false},
+		"budget exceeded":         {&ledger.BudgetError{Period: "day"}, codes.ResourceExhausted, "BUDGET_EXCEEDED", false, false},
+		"model not allowed":       {&orders.Error{Outcome: orders.NotPlaced, Err: orders.ErrModelNotAllowed}, codes.PermissionDenied, "MODEL_NOT_ALLOWED", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := fmt.Errorf("an order: %w", row.err)
@@ -121,7 +121,7 @@ func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
 				t.Errorf("the error becomes %v", st.Proto())
 			}
 			if strings.Contains(fmt.Sprint(st.Proto()), "db.internal") {
-				t.Errorf("the status has the database's own message: %v", st.Proto())
+				t.Errorf("the status reveals the database error: %v", st.Proto())
 			}
 			if LedgerFailed(err) != row.toLogIt {
 				t.Errorf("LedgerFailed returned %v", LedgerFailed(err))

@@ -88,11 +88,11 @@ func TestAStatusFitsIntoTrailers(t *testing.T) { // fault I6
 	}
 	st := Status(InvalidRequest(many...))
 	if n := proto.Size(st.Proto()); n > 5<<10 {
-		t.Errorf("%d bytes", n)
+		t.Errorf("the status has %d bytes, want at most 5 KiB", n)
 	}
 	violations := Detail[*errdetails.BadRequest](st).GetFieldViolations()
 	if last := violations[len(violations)-1]; !strings.HasSuffix(last.GetDescription(), "more violations") {
-		t.Errorf("the omitted fields are not named: %v", last)
+		t.Errorf("the last violation does not count the omitted ones: %v", last)
 	}
 }
 
