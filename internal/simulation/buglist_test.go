@@ -23,7 +23,7 @@ var bugs = slices.Concat(stackBugs, orderBugs)
 
 var stackBugs = []bug{
 	{
-		name: "an attempt ends with its first caller",
+		name: "an attempt is canceled with its first caller",
 		edits: []edit{
 			{ordersDir, "Orders.submission", "s.join(ctx)", "s.join(ctx); firstCallers.Store(s, ctx)"},
 			{ordersDir, "Orders.submit", "o.Catalog.Post(ctx, s.cred,", "o.Catalog.Post(firstCaller(s), s.cred,"},
@@ -44,7 +44,7 @@ func firstCaller(s *submission) context.Context {
 		breaks: []string{"an order that may have been sent is completed"},
 	},
 	{
-		name: "each attempt has an idempotency key of its own",
+		name: "each attempt has its own idempotency key",
 		edits: []edit{
 			{catalogDir, "requester.newRequest", `req.Header.Set("Idempotency-Key", r.idempotencyKey)`, `req.Header.Set("Idempotency-Key", r.idempotencyKey+uniqueSuffix())`},
 			addition(catalogDir, `import "time"
@@ -56,25 +56,25 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 		breaks: []string{"an idempotency key is charged once"},
 	},
 	{
-		name:   "a refusal counts for an order that may exist",
+		name:   "a rejection is final for an order that may exist",
 		edits:  []edit{{ordersDir, "submission.withheld", "!s.mayExist", "true"}, {ordersDir, "submission.conclude", "!s.mayExist", "true"}},
 		jobs:   seeds("only-A10", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no unknown outcome is reported as known"},
 	},
 	{
-		name:   "a refusal says that nothing was placed",
+		name:   "every rejection reports that no order was placed",
 		edits:  []edit{{ordersDir, "submission.outcome", "!s.refused || s.progress == doubtful", "false"}, {ordersDir, "submission.outcome", "s.progress == unsent || s.progress == rejected", "true"}},
 		jobs:   seeds("only-A10k", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a rejected order is not charged", "no unknown outcome is reported as known"},
 	},
 	{
-		name:   "each attempt goes under the newest API key",
+		name:   "each attempt uses the newest API key",
 		edits:  []edit{{catalogDir, "Credential.Pinned", "c.key = func() Secret { return key }", "_ = func() Secret { return key }"}},
 		jobs:   seeds("only-A11", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"an idempotency key is charged once"},
 	},
 	{
-		name:   "an order of unknown outcome ends with its caller",
+		name:   "an order with an unknown outcome is abandoned with its caller",
 		edits:  []edit{{ordersDir, "submission.over", "s.waiting > 0 || s.mayExist", "s.waiting > 0"}},
 		jobs:   seeds("only-K7", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"an order that may have been sent is completed"},
@@ -92,13 +92,13 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 		breaks: []string{"one idempotency key has one submission at a time, and none after it succeeded"},
 	},
 	{
-		name:   "Retry-After is read as nothing",
+		name:   "Retry-After is parsed as zero",
 		edits:  []edit{{catalogDir, "ParseRetryAfter", "time.Duration(min(max(seconds, 0), int64(maxRetryAfter/time.Second)))", "time.Duration(0 * min(max(seconds, 0), int64(maxRetryAfter/time.Second)))"}},
 		jobs:   seeds("only-U5", 1, 2, 3),
 		breaks: []string{"no request is sent in a pause of the catalog"},
 	},
 	{
-		name:   "a body that was cut is a whole file",
+		name:   "a truncated body counts as a complete file",
 		edits:  []edit{{catalogDir, "contentBody.ended", "b.size >= 0 && b.at == b.size && s.at == b.at", "true"}},
 		jobs:   seeds("only-U16", 1, 2, 3, 4),
 		breaks: []string{"files arrive complete"},
@@ -121,37 +121,37 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 		breaks: []string{"every order that arrives is an attempt of ours"},
 	},
 	{
-		name:   "all API keys are one tenant",
+		name:   "all API keys share one tenant",
 		edits:  []edit{{catalogDir, "Forwarded", "keyed[:16]", "keyed[:0]"}},
 		jobs:   seeds("only-L7", 1, 2, 3),
 		breaks: []string{"no caller sees another owner's generation or a secret"},
 	},
 	{
-		name:   "a watch of many takes what its caller knows for unchanged",
+		name:   "a watch of many treats every known state as unchanged",
 		edits:  []edit{{watchDir, "watcher.eventOf", "sub.deliveredEtag == e.etag", `sub.deliveredEtag != ""`}},
 		jobs:   seeds("short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a resumed watch of many delivers only changes", "the last state always arrives"},
 	},
 	{
-		name:   "a watch of many does not count what its caller knows",
+		name:   "a watch of many does not count the states that its caller knows",
 		edits:  []edit{{serviceDir, "watchOfMany.deliver", "w.cover(event.Known)", `delete(w.covered, "")`}},
 		jobs:   seeds("short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a resumed watch of many delivers only changes"},
 	},
 	{
-		name:   "a watch of everything forgets its filter",
+		name:   "a watch of everything ignores its filter",
 		edits:  []edit{{serviceDir, "watchOfMany.wants", "model == w.filter.GetModelId()", `model != "-"`}, {watchDir, "newWatcher", "req.ModelID", `""`}},
 		jobs:   seeds("busy", 1, 2, 3),
 		breaks: []string{"a resumed watch of many delivers only changes"},
 	},
 	{
-		name:   "the state that a caller has is ignored",
+		name:   "the etag that a caller knows is ignored",
 		edits:  []edit{{serviceDir, "knownEtag", `req.GetKnownEtag() == ""`, "true"}},
 		jobs:   seeds("only-N3", 1, 2, 3, 4),
 		breaks: []string{"no state is delivered twice in a row"},
 	},
 	{
-		name:   "the end of a replica is not announced",
+		name:   "the drain of a replica is not announced",
 		edits:  []edit{{serverDir, "Server.stop", "go s.config.Service.Drain()", "_ = s.config.Service"}},
 		jobs:   seeds("only-N4", 1, 2, 3),
 		breaks: []string{"a drain is announced"},
@@ -163,25 +163,25 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 		breaks: []string{"OK means that the goal is reached"},
 	},
 	{
-		name:   "events have no id",
+		name:   "server-sent events have no ID",
 		edits:  []edit{{restDir, "eventWriter.message", "eventID(m)", `""`}},
 		jobs:   seeds("only-N4", 1, 2, 3),
 		breaks: []string{"no state is delivered twice in a row"},
 	},
 	{
-		name:   "events stay in the buffer",
+		name:   "server-sent events are not flushed",
 		edits:  []edit{{restDir, "eventWriter.write", "return e.flush()", "return nil"}},
 		jobs:   seeds("short", 5, 6, 7, 8),
 		breaks: []string{"silence is never longer than the heartbeat", "a change is delivered immediately"},
 	},
 	{
-		name:   "a read is not given to the hub",
+		name:   "a read is not reported to the hub",
 		edits:  []edit{{serviceDir, "Service.read", "s.cfg.Hub.Observe(ctx, auth.Of(ctx).APIKey, read, seen.lacks(read))", "watch.Update{Version: read}"}},
 		jobs:   seeds("only-U13", 1, 2, 3, 4),
 		breaks: []string{"states never go backwards"},
 	},
 	{
-		name:   "an API key in an error is passed on",
+		name:   "an API key in an error is not redacted",
 		edits:  []edit{{catalogDir, "redactor.clean", "r.without(text)", "text"}, {catalogDir, "redactor.clean", "keyLike.ReplaceAllString(text, redacted)", "text"}},
 		jobs:   seeds("only-U22", 1, 2, 3),
 		breaks: []string{"no caller sees another owner's generation or a secret"},
@@ -189,7 +189,7 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 
 	// Bugs in the hub.
 	{
-		name:   "a change wakes nobody",
+		name:   "a change does not notify its watchers",
 		edits:  []edit{{watchDir, "watcher.mark", "w.notify()", ""}},
 		jobs:   seeds("short", 1, 2),
 		breaks: []string{"a change is delivered immediately"},
@@ -227,19 +227,19 @@ func firstContext(h *Hub) context.Context {
 		breaks: []string{"every caller is served in the end", "the end of a generation is detected in time"},
 	},
 	{
-		name:   "an outage is polled as always",
+		name:   "polls do not slow down in an outage",
 		edits:  []edit{{watchDir, "health.backOff", "h.failures < outageFailures", "h.failures < outageFailures*1000"}},
 		jobs:   seeds("outage", 8, 10),
 		breaks: []string{"an outage is only probed"},
 	},
 	{
-		name:   "a refund is a step backwards",
+		name:   "a refund counts as a step backwards",
 		edits:  []edit{{lifecycleDir, "Status.MayBecome", "slices.Contains(follows[s], next)", "next != Refunded && slices.Contains(follows[s], next)"}},
 		jobs:   seeds("only-S3", 1, 2, 3, 4),
 		breaks: []string{"OK means that the goal is reached"},
 	},
 	{
-		name:   "polls go on for a watcher that has left",
+		name:   "polls continue after their watcher has left",
 		edits:  []edit{{watchDir, "Hub.Watch", "t.end(w, time.Now())", ""}},
 		jobs:   seeds("short", 1, 2, 3, 4),
 		breaks: []string{"without watchers there are no polls"},
@@ -251,7 +251,7 @@ func firstContext(h *Hub) context.Context {
 		breaks: []string{"failures of the catalog end no watch"},
 	},
 	{
-		name: "an order of this process is due tomorrow",
+		name: "the first poll of an observed generation is a day late",
 		edits: []edit{
 			{watchDir, "tenant.observe", "e.polling.gap == 0 || e.polling.queueIndex == notQueued", "e.polling.gap == 0"},
 			{watchDir, "tenant.observe", "t.scheduleNext(e, now)", "t.pollAfter(e, 24*time.Hour, 0, now)"},
@@ -260,7 +260,7 @@ func firstContext(h *Hub) context.Context {
 		breaks: []string{"the end of a generation is detected in time"},
 	},
 	{
-		name:   "generations that a sweep serves are read singly too",
+		name:   "generations in a list poll are also polled singly",
 		edits:  []edit{{watchDir, "situation.singleReads", "!c.swept || !s.sweeps", "true"}},
 		jobs:   seeds("chaos", 40012, 1, 2, 3),
 		breaks: []string{"a generation is polled once for all watchers"},
@@ -275,7 +275,7 @@ func firstContext(h *Hub) context.Context {
 		breaks: []string{"a change is delivered immediately", "the end of a generation is detected in time", "every caller is served in the end", "the last state always arrives"},
 	},
 	{
-		name:   "a watch has one heartbeat and no more",
+		name:   "a watch sends only one heartbeat",
 		edits:  []edit{{watchDir, "delivery.park", "d.timer.Reset(next.Sub(now))", ""}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
@@ -283,25 +283,25 @@ func firstContext(h *Hub) context.Context {
 
 	// Bugs in the limiter.
 	{
-		name:   "polls take nothing from their rate",
+		name:   "polls do not count toward their rate",
 		edits:  []edit{{limiterDir, "Limiter.start", "l.polls.AllowN(now, 1)", ""}},
 		jobs:   seeds("busy", 5, 9),
 		breaks: []string{"polls keep to their rate"},
 	},
 	{
-		name:   "a 503 that asks to wait is a failure as any other",
+		name:   "a 503 with Retry-After is an ordinary failure",
 		edits:  []edit{{catalogDir, "ResultOf", "e.RetryAfter > 0", "e.RetryAfter < 0"}},
 		jobs:   seeds("ledger-G3", 1, 3, 4),
 		breaks: []string{"no request is sent in a pause of the catalog"},
 	},
 	{
-		name:   "after a pause all go at once",
+		name:   "after a pause all requests are sent at once",
 		edits:  []edit{{limiterDir, "Limiter.next", "l.pause.probe != nil", "false"}},
 		jobs:   seeds("ledger-G3", 1, 3, 4),
 		breaks: []string{"one request is sent first after a pause"},
 	},
 	{
-		name:   "each replica has all of the rate",
+		name:   "each replica uses the whole poll rate",
 		edits:  []edit{{watchDir, "Hub.pollRate", "h.cfg.Rate / float64(h.replicas.Load())", "h.cfg.Rate"}},
 		jobs:   seeds("polls-only-P5", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"polls keep to their rate"},

@@ -42,7 +42,7 @@ func seeds(kind string, seeds ...uint64) (jobs []job) {
 // which 'make simulate-bugs' sets.
 func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 	if !*allBugs {
-		t.Skip("no -bugs")
+		t.Skip("requires -bugs")
 	}
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -73,7 +73,7 @@ func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 // they break no promise.
 func TestTheSeedsOfTheBugsAreQuietWithoutThem(t *testing.T) {
 	if !*allBugs {
-		t.Skip("no -bugs")
+		t.Skip("requires -bugs")
 	}
 	seen := map[string]bool{}
 	for _, b := range bugs {
@@ -120,7 +120,7 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 // nightly 'make simulate-bugs' would find compile errors.
 func TestEverySeededBugCompiles(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it has one goroutine")
+		t.Skip("skipped with -short: one goroutine has no data races")
 	}
 	root := filepath.Join("..", "..")
 	checker, err := newTypeChecker(t.Context(), root)

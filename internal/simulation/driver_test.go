@@ -78,7 +78,7 @@ const repeated = 20
 // 'make simulate' runs this test.
 func TestSimulate(t *testing.T) {
 	if *hours == 0 {
-		t.Skip("no -hours")
+		t.Skip("requires -hours")
 	}
 	jobs := make(chan job)
 	go func() {
@@ -100,7 +100,7 @@ func TestSimulate(t *testing.T) {
 					r.Broken = []string{"the second run of the seed differs from the first run"}
 				}
 				if len(r.Broken) > 0 {
-					t.Errorf("seed %d broke a promise: %.400s\nagain: %s", j.seed, r.Broken[0], j.command())
+					t.Errorf("seed %d broke a promise: %.400s\nrepeat with: %s", j.seed, r.Broken[0], j.command())
 				}
 			}
 		})

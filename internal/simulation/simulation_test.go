@@ -45,11 +45,11 @@ func TestTheStackKeepsItsPromises(t *testing.T) {
 // and the seed does not determine which of them gets it first.
 func TestASeedIsOneHistory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compared only without -short")
+		t.Skip("skipped with -short")
 	}
 	p := planOf(1, "short")
 	if first, again := simulate(t, p), simulate(t, p); first.digest != again.digest {
-		t.Errorf("%s returned %d events, and then %d other events", p.Kind, len(first.Events), len(again.Events))
+		t.Errorf("%s: two runs have different events: %d and %d", p.Kind, len(first.Events), len(again.Events))
 	}
 }
 
@@ -71,7 +71,7 @@ func keeps(t *testing.T, j job) *outcome {
 	r := report{Digest: o.digest}
 	for i, b := range broken {
 		if i == 0 {
-			t.Logf("again: %s\n%s", j.command(), failureReport(o, b))
+			t.Logf("repeat with: %s\n%s", j.command(), failureReport(o, b))
 		}
 		t.Error(b)
 		r.Broken = append(r.Broken, b.String())
@@ -83,7 +83,7 @@ func keeps(t *testing.T, j job) *outcome {
 
 func TestOneSeed(t *testing.T) {
 	if *oneSeed == 0 {
-		t.Skip("no -seed")
+		t.Skip("requires -seed")
 	}
 	j := job{seed: *oneSeed, kind: *oneKind}
 	t.Log(j.plan())
