@@ -103,11 +103,11 @@ func TestALearnedScheduleCostsAtMostATenthMoreThanAKnownOne(t *testing.T) {
 		t.Logf("%s, mean delay %.2f s: %.1f requests for each generation, and %.1f at a fixed interval of 2 s", d.name, got.mean, got.requests, every.requests)
 		switch {
 		case math.Abs(got.mean-1) > 0.02:
-			t.Errorf("%s: no price gives a mean delay of 1 s, but %v", d.name, got.mean)
+			t.Errorf("%s: no price results in a mean delay of 1 s; got %v", d.name, got.mean)
 		case got.requests > 1.10*d.paper:
 			t.Errorf("%s: %.2f requests for each generation, want at most 1.10 × %v", d.name, got.requests, d.paper)
 		case got.requests > every.requests:
-			t.Errorf("%s: %.2f requests a generation, and a fixed interval needs %.2f", d.name, got.requests, every.requests)
+			t.Errorf("%s: %.2f requests for each generation, want at most %.2f as with a fixed interval", d.name, got.requests, every.requests)
 		case got.p99 > 4*got.mean:
 			t.Errorf("%s: a p99 delay of %.2f s, want at most four times the mean", d.name, got.p99)
 		}
@@ -129,7 +129,7 @@ func TestAGenerationThatOutlivesTheHistoryIsPolledWithoutIt(t *testing.T) {
 	for _, age := range []time.Duration{time.Minute, time.Hour} {
 		with, without := c.Gap(age, usual), Unlearned.Gap(age, usual)
 		if ratio := with.Seconds() / without.Seconds(); ratio < 0.8 || ratio > 1.25 {
-			t.Errorf("at the age of %v: %v, and %v without history", age, with, without)
+			t.Errorf("at the age of %v: got %v, want about %v as without history", age, with, without)
 		}
 	}
 }
@@ -141,11 +141,11 @@ func TestNoDurationsMakeAScheduleLeaveItsBounds(t *testing.T) {
 	for _, durations := range histories {
 		c := learn(durations, pollPrice)
 		if !slices.IsSorted(c[:]) {
-			t.Errorf("%v: the number of looks falls with age", durations)
+			t.Errorf("%v: the number of polls decreases with age", durations)
 		}
 		for _, age := range []time.Duration{-time.Hour, 0, 1, time.Second, time.Hour, 1000 * time.Hour, math.MaxInt64} {
 			if gap := c.Gap(age, usual); gap < usual.Least || gap > usual.Most {
-				t.Errorf("%v: at the age of %v a gap of %v", durations, age, gap)
+				t.Errorf("%v: at the age of %v: got gap %v, out of bounds", durations, age, gap)
 			}
 		}
 	}
@@ -153,7 +153,7 @@ func TestNoDurationsMakeAScheduleLeaveItsBounds(t *testing.T) {
 
 func TestJitterMovesAGapByATenthAndBackoffDoubles(t *testing.T) {
 	if low, high := Jitter(10*time.Second, 0), Jitter(10*time.Second, 1); low != 9*time.Second || high != 11*time.Second {
-		t.Errorf("spread from %v to %v", low, high)
+		t.Errorf("got jitter from %v to %v, want 9s to 11s", low, high)
 	}
 	for failures, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 3: 4 * time.Second, 10: 30 * time.Second, 1000: 30 * time.Second} {
 		if got := Backoff(failures, time.Second, 30*time.Second); got != want {
@@ -183,7 +183,7 @@ func TestTheExpectedDelayIsTheTrueOneOnAverage(t *testing.T) {
 		}
 		ratio := expected.Seconds() / actual.Seconds()
 		if math.Abs(ratio-1) > 0.2 {
-			t.Errorf("%s: the expected delay is %.2f of the true one", name, ratio)
+			t.Errorf("%s: the expected delay is %.2f times the actual delay", name, ratio)
 		}
 	}
 }
