@@ -41,7 +41,7 @@ func TestContentArrivesWholeFromAnyOffset(t *testing.T) {
 						t.Errorf("got %+v", content)
 					}
 					if known := !h.chunked || !h.noRange; known && (content.Size == nil || *content.Size != 100_000) {
-						t.Errorf("got size %v, want 100000", content.Size)
+						t.Errorf("got %+v, want a size of 100000", content)
 					}
 				})
 			})

@@ -131,7 +131,7 @@ func TestASecretPrintsAsRedactedEverywhere(t *testing.T) { // fault X3
 }
 
 func TestTwoAPIKeysAreTwoTenantsAndASharedOneIsOne(t *testing.T) {
-	a, again, b := Forwarded(NewSecret("a")), Forwarded(NewSecret("a")), Forwarded(NewSecret("b"))
+	a, again, b := Forwarded(NewSecret("a_key")), Forwarded(NewSecret("a_key")), Forwarded(NewSecret("b_key"))
 	if a.Tenant != again.Tenant || a.Tenant == b.Tenant || a.Shared || strings.Contains(string(a.Tenant), "a_key") {
 		t.Errorf("tenants %s, %s, %s", a.Tenant, again.Tenant, b.Tenant)
 	}
