@@ -5,7 +5,7 @@ import "github.com/easel-grpc/easel/internal/promises"
 // noRequestInAPause checks that a process sends no request with an API key during a pause that the catalog has requested
 // for this API key.
 func noRequestInAPause(o *outcome, say promises.Say) {
-	last := map[account]request{} // for each account, the request whose response requested the pause that ends last
+	last := map[account]request{} // request that led to the pause with the latest end, keyed by account
 	for _, r := range o.sent() {
 		who := account{r.process, r.apiKey}
 		if asked := last[who]; r.at > asked.end && r.at < asked.end+asked.after {

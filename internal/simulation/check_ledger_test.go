@@ -164,9 +164,9 @@ func knownInAMinute(o *outcome, say promises.Say) {
 	}
 }
 
-// settledInTheEnd checks that the order of each generation that succeeded or was refunded is settled, if both the order
-// and the end of the generation are more than a minute older than the end of the last watch. Generations that the
-// settlement job skips at the end of the run are exempt.
+// settledInTheEnd checks that an order is settled if its generation succeeded or was refunded. The check applies only if the
+// generation's end and the order's last change are more than a minute before the end of the last watch. It does not apply to
+// generations that the settlement job skips at the end of the run.
 func settledInTheEnd(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		one := o.Truth[c.Generation]

@@ -59,14 +59,14 @@ func (o *outcome) knower(process string) string {
 	return process
 }
 
-// isOwn reports whether the call of the event e may have sent the request r. Without a ledger, it always returns true. With a
-// ledger, the event's process must have sent the request, before any process leased the order a second time.
+// isOwn reports whether the request r may belong to the call that the event e is about. Without a ledger, it always returns
+// true. With a ledger, it returns true if the event's process sent the request while the order had been leased at most once.
 func (o *outcome) isOwn(e promises.Event, r request) bool {
 	held, _ := o.heldAt(r.key, r.at)
 	return !o.plan.Ledger || r.process == e.Process && held.Leases <= 1
 }
 
-// mayHaveTaken reports whether the catalog may have placed the order in a request, judging by the response that the
+// mayHaveTaken reports whether a request may have placed its order in the catalog, judging by the response that the
 // process received.
 func (o *outcome) mayHaveTaken(r request) bool {
 	return r.status == 0 || r.status >= 500 || r.status/100 == 2 && o.excused(r.at, r.end, "", "", reachOrders)
@@ -90,8 +90,8 @@ func everyPostIsOurs(o *outcome, say promises.Say) {
 func oneSubmission(o *outcome, say promises.Say) {
 	type submission struct{ process, tenant, key string }
 	ends, placed := map[submission]time.Duration{}, map[submission]time.Duration{}
-	// In one dialect, the response to a repeated order may have the status "error". Easel can't distinguish it from the
-	// description of an error, so it resends the order.
+	// In one dialect, the response to a repeated order may be a generation with the status "error". Easel can't distinguish
+	// this response from an error message, so it resends the order.
 	isUnclear := dialect(o.plan.Dialect).Words["failed"] == "error"
 	for _, r := range o.sent() {
 		if r.op != routePlace {

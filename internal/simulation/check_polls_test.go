@@ -89,7 +89,7 @@ func oncePolled(o *outcome, say promises.Say) {
 	}
 }
 
-// onceIn checks that the polls in list, which one process has sent, do not overlap and are not too frequent: see oncePolled.
+// onceIn checks the polls of one process: polls of the same generation must not overlap or be too frequent (see oncePolled).
 // The polls of each process are checked separately, because two replicas may poll the same generation at the same time.
 func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	last := map[string][]request{} // at most three reads of each path, the latest ones
@@ -155,7 +155,7 @@ func nobodyPolls(o *outcome, say promises.Say) {
 // Maximum numbers of requests per minute from each process, starting one minute after the end of the last watch. The generation of
 // an unsettled order is polled at most every 10 s, and the settlement job reads it twice.
 const (
-	maxAloneReads = 12 // for one generation
+	maxAloneReads = 12 // reads of a single generation
 	maxAloneLists = 24
 )
 

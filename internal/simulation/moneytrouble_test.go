@@ -101,8 +101,8 @@ func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 }
 
 // notPlacedIsTrueWhenSaid checks each error that reports an order as not placed. The ledger must not have recorded the
-// order as placed before the error. At some time during the call, the ledger must have had no live order under the
-// idempotency key.
+// order as placed before the error. At some time during the call, the ledger must have had no open or placed
+// order under the idempotency key.
 func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if !o.plan.Ledger || e.Kind != promises.Failed || e.Order == "" || e.Outcome != promises.NotPlaced {

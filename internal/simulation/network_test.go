@@ -44,8 +44,8 @@ func newLink() *link { return &link{over: make(chan struct{})} }
 // spacing is the time between two events that would otherwise happen at the same instant.
 const spacing = time.Microsecond
 
-// become changes the condition of the link to state. Connections that are open when the link becomes silent are
-// lost, even if the condition changes again later.
+// become sets the condition of the link. Connections that are open when the link becomes silent are lost, even if the
+// condition changes again later.
 func (l *link) become(state condition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

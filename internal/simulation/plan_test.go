@@ -235,8 +235,8 @@ func kindOf(name string, drawn int) kind {
 	panic("simulation: unknown kind " + name)
 }
 
-// only returns a copy of k with the given name. The plans of the copy have only the fault with the given ID, and meet the
-// conditions of this fault.
+// only returns a copy of k with the given name, whose plans contain only the fault with the given ID. The plans are adapted
+// so that this fault can occur.
 func (k kind) only(name, id string) kind {
 	more := k.more
 	k.name, k.troubles = name, []string{id}
@@ -250,7 +250,7 @@ func (k kind) only(name, id string) kind {
 		case "T11", "M8", "M12":
 			p.forget()
 			p.Length = 8 * time.Minute
-			if id == "M12" { // 8 minutes is too short, because the replica is frozen for 3.5 minutes
+			if id == "M12" { // a plan may have three such faults, and three freezes of 3.5 minutes do not fit into 8 minutes
 				p.Length *= 2
 			}
 		case "P5":

@@ -48,7 +48,7 @@ type process struct {
 	teams     *events.Teams      // teams that receive events; nil in a world without events
 	followers sync.WaitGroup     // goroutines that submit orders or run background jobs
 	sharing   sync.WaitGroup     // goroutine that keeps the process's share of the poll rate up to date
-	unshare   context.CancelFunc // stops sharing
+	unshare   context.CancelFunc // stops the updates of the process's share of the poll rate
 	stop      context.CancelFunc
 	stopped   chan struct{} // closed when the server has stopped
 }

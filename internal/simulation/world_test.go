@@ -43,7 +43,7 @@ type world struct {
 
 	box       *sandbox.Sandbox
 	site      *http.Server  // HTTP server in front of the sandbox
-	address   sharedAddress // address of site
+	address   sharedAddress // address of the HTTP server
 	posts     atomic.Int64  // number of orders that reached the catalog
 	replicas  []*replica
 	tenants   []*tenant
@@ -65,7 +65,7 @@ type world struct {
 
 	mu       sync.Mutex
 	faults   []span
-	problems []string       // unexpected errors and ledger faults; each of them fails the run
+	problems []string       // unexpected errors, and contradictions between the ledger and the catalog; each of them fails the run
 	busy     map[string]int // number of running callers, keyed by caller name
 	traps    []*trap
 }
