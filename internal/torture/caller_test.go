@@ -33,7 +33,7 @@ type caller struct {
 	team     string
 	name     string
 	overREST bool
-	newest   atomic.Pointer[exchange] // its latest connection
+	newest   atomic.Pointer[exchange] // the caller's latest connection to a facade
 	client   easelv1.GenerationServiceClient
 	rest     promises.REST
 	later    []*easelv1.CreateGenerationRequest // orders whose outcome is unknown

@@ -63,7 +63,7 @@ func openGallery(t *testing.T) *gallery {
 	g.settings = before(strings.TrimPrefix(g.door.URL, "http://")).With(proctest.Settings{
 		"EASEL_UPSTREAM_KEY_FILE": proctest.File(t, key), "EASEL_LEDGER_URL": g.ledger, "EASEL_POLL_RATE": "20",
 		"EASEL_CALLERS_FILE": proctest.File(t, `{"teams": {"studio": {}}, "callers": [{"name": "service", "team": "studio", "tokens": ["`+auth.Hash(token)+`"]}, {"name": "ops", "operator": true, "tokens": ["`+auth.Hash(operator)+`"]}]}`),
-		"EASEL_API_KEY":      operator, // for commands
+		"EASEL_API_KEY":      operator, // commands authenticate as the operator
 		"EASEL_CONTENT_URL":  g.bucket.URL("results"),
 		"AWS_ACCESS_KEY_ID":  proctest.BucketKey, "AWS_SECRET_ACCESS_KEY": proctest.BucketSecret,
 	})

@@ -50,8 +50,8 @@ func before(upstream string) proctest.Settings {
 	return proctest.Settings{"EASEL_UPSTREAM_URL": "http://" + upstream + sandbox.BasePath}
 }
 
-// eventually fails the test unless the function is returns true within 40 s. The failure message contains what, a
-// description of the condition.
+// eventually calls is() until the result is true, and fails the test if this takes longer than 40 s. The failure message
+// contains what, a description of the condition.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	proctest.Eventually(t, 40*time.Second, what, is)

@@ -59,8 +59,8 @@ var orderLine = []byte("POST /api/v1/api/catalog/generations ")
 // therefore still writing when the relay receives the first bytes.
 const largeBody = 256 << 10
 
-// toCatalog forwards the traffic between the catalog and the facade that has opened the connection near. facades contains
-// all facades.
+// toCatalog forwards the traffic between the catalog and a facade. near is the connection that the facade has opened, and
+// facades contains all facades.
 func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
 	x := &exchange{world: w, near: near, facade: ownerOf(near, facades), catalog: w.catalog.now(), unread: bufio.NewReader(near), dropped: near}
 	if x.facade == nil || x.catalog == nil {

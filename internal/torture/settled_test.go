@@ -56,7 +56,7 @@ func (w *world) settle() (run promises.Run, err error) {
 		IsShared: true, HasLedger: true, HasEvents: true, Begin: w.record.Begin, Healed: w.record.Since(), End: time.Hour, Events: w.record.Sorted(),
 		Limits: w.limits, Receivers: map[string]bool{}, IsCaller: func(owner, caller string) bool { return caller == owner+"-service" },
 	}
-	run.End += run.Healed // the promises treat an event that has not arrived as one that arrives at run.End, which is too late
+	run.End += run.Healed // the promises assume that a missing event arrives at run.End, so run.End must be after the deadline for events
 	for _, team := range receivers {
 		run.Receivers[team] = true
 	}
@@ -102,9 +102,9 @@ func readAccount(ctx context.Context, address string) (account sandbox.Audit, er
 	return account, json.NewDecoder(answer.Body).Decode(&account)
 }
 
-// none waits until no order in the ledger matches an SQL condition, and returns the time that it has waited. If that
-// takes longer than the duration within, none returns an error. The parameter what describes the remaining orders in
-// the error.
+// none waits until no order in the ledger matches an SQL condition, and returns the time that it has waited. It returns
+// an error if this time exceeds the limit, which is the parameter within. The parameter what describes the remaining
+// orders in the error.
 func (w *world) none(what, condition string, within time.Duration) (took time.Duration, err error) {
 	for began := time.Now(); ; pauseFor(w.ctx, 100*time.Millisecond) {
 		left := 0
