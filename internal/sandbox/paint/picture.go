@@ -119,6 +119,6 @@ func lerp(a, b, t float64) float64 { return a + (b-a)*t }
 // smooth maps t, from 0 to 1, to a value that rises from 0 to 1 and has the slope 0 at both ends.
 func smooth(t float64) float64 { return t * t * (3 - 2*t) }
 
-// step returns 0 if v is low, 1 if v is high, and a smooth transition in between. If v is outside this range, step returns
-// the value of the nearer end. low may be greater than high.
+// step returns 0 if v equals low, 1 if v equals high, and a smooth transition in between. If v is outside this range, step
+// returns the value of the nearer end. low may be greater than high.
 func step(low, high, v float64) float64 { return smooth(min(max((v-low)/(high-low), 0), 1)) }

@@ -117,7 +117,7 @@ type scene struct {
 	light
 	sky, cloud                              []rgb
 	sun, far, near, mist, snow, sand, water rgb
-	aspect, columns                         float64 // aspect is width divided by height; columns is the number of samples along the picture's height
+	aspect, columns                         float64 // aspect is width divided by height; columns is the number of samples per unit of x
 	horizon, lightX, cover                  float64 // cover is the share of the sky that is covered by clouds
 	seed                                    uint32
 	detail                                  int // octaves of noise
