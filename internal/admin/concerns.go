@@ -14,7 +14,7 @@ import (
 // Thresholds for warnings.
 const (
 	crowded      = 0.8              // the use of at least this fraction of a limit or a budget causes a warning
-	stale        = 60 * time.Second // a watched render causes a warning if its last response is older than this, unless an API key has a problem
+	stale        = 60 * time.Second // a watched render causes a warning if its last response is older than this, unless polls fail or are throttled
 	persistent   = 3                // minimum number of consecutive failed polls for which a warning about failed requests is grave
 	longWaiting  = 10 * time.Second // a request that has waited this long for a permit causes a warning
 	unknownLong  = 10 * time.Minute // an order with an unknown outcome causes a warning at this age

@@ -40,8 +40,7 @@ func waiting(since time.Time) func() map[string]limiter.State {
 	}
 }
 
-// in adds the API key k to a snapshot, and increments the number of API keys for which the catalog has the same
-// condition.
+// in adds the API key k to a snapshot, including the snapshot's number of API keys in each condition.
 func in(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Credentials = append(hub.Credentials, k)
 	hub.Stats.Conditions[k.Condition]++
