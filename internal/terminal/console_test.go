@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// onTerminal returns a console with 20 columns. Its standard output and standard error have the style look and share
-// one simulated terminal, whose output is collected in the returned buffer.
+// onTerminal returns a console with 20 columns and the given style. Its standard output and standard error share one
+// simulated terminal, whose output is collected in the returned buffer.
 func onTerminal(look Style) (*Console, *bytes.Buffer) {
 	var screen bytes.Buffer
 	return &Console{out: &screen, err: &screen, OutStyle: look, ErrStyle: look, Columns: func() int { return 20 }}, &screen
