@@ -196,7 +196,7 @@ func (b *browser) call(result any, method string, params map[string]any) {
 			}
 		}
 	case <-time.After(time.Minute):
-		b.t.Fatalf("%s: the browser does not answer", method)
+		b.t.Fatalf("%s: the browser does not respond", method)
 	}
 }
 

@@ -130,7 +130,7 @@ func TestAPodOfTheChartHasTimeToDrain(t *testing.T) {
 		sleep := made.Containers[0].Lifecycle.PreStop.Sleep.Seconds
 		var seconds int
 		if err := json.Unmarshal([]byte(drain), &seconds); err != nil || sleep == 0 || made.Grace < sleep+seconds+1 {
-			t.Errorf("%s: a stop of %d s and a drain of %s s in a grace period of %d s", values, sleep, drain, made.Grace)
+			t.Errorf("%s: a preStop sleep of %d s and a drain of %s s do not fit into the grace period of %d s", values, sleep, drain, made.Grace)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestAPodOfTheChartIsProbedWhereItListens(t *testing.T) {
 		}
 		for _, p := range made.Containers[0].Ports {
 			if p.ContainerPort != ports[p.Name] || env[settings[p.Name]] != ":"+p.ContainerPort {
-				t.Errorf("%s: port %+v, listening at %q, and the default is %s", values, p, env[settings[p.Name]], ports[p.Name])
+				t.Errorf("%s: port %+v, listen address %q, default port %s", values, p, env[settings[p.Name]], ports[p.Name])
 			}
 		}
 		// All probes must use the metrics port, because callers could use up all connections to the other ports. The
@@ -180,7 +180,7 @@ func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
 		}
 	}
 	if files != 8 || len(made.Volumes) != 6 || len(mounts) != 6 {
-		t.Errorf("%d files in %d mounts of %d volumes", files, len(mounts), len(made.Volumes))
+		t.Errorf("got %d files, %d mounts and %d volumes, want 8, 6 and 6", files, len(mounts), len(made.Volumes))
 	}
 }
 
@@ -221,17 +221,17 @@ func TestAPodOfTheChartReachesItsCopies(t *testing.T) {
 				directory = m.MountPath
 			}
 			if m.ReadOnly == (m.Name == "copies") {
-				t.Errorf("--set %s: %+v", set, m)
+				t.Errorf("--set %s: the mount has a wrong readOnly: %+v", set, m)
 			}
 		}
 		if env["EASEL_CONTENT_URL"] != want.url || env["AWS_SHARED_CREDENTIALS_FILE"] != want.keys || directory != want.directory {
-			t.Errorf("--set %s: %s by %q, and %q is mounted", set, env["EASEL_CONTENT_URL"], env["AWS_SHARED_CREDENTIALS_FILE"], directory)
+			t.Errorf("--set %s: got store %s, credentials file %q, mounted directory %q", set, env["EASEL_CONTENT_URL"], env["AWS_SHARED_CREDENTIALS_FILE"], directory)
 		}
 		if claimed := strings.Contains(text, "persistentVolumeClaim: {claimName: c}"); claimed == strings.HasPrefix(want.url, "s3:") {
 			t.Errorf("--set %s: a volume is claimed: %v", set, claimed)
 		}
 		if strings.Contains(text, egress) != strings.HasPrefix(want.url, "s3:") {
-			t.Errorf("--set %s: the policy has %q: %v", set, egress, strings.Contains(text, egress))
+			t.Errorf("--set %s: the network policy contains %q: %v", set, egress, strings.Contains(text, egress))
 		}
 	}
 }
@@ -282,7 +282,7 @@ func TestTheChartRefusesValuesThatCannotWork(t *testing.T) {
 		"autoscaling.enabled=true,autoscaling.minReplicas=11":                                  "minReplicas is above",
 	} {
 		if text, err := template(t, "least.yaml", "--set", set); err == nil || !strings.Contains(text, why) {
-			t.Errorf("--set %s: %v, and %q is not in\n%s", set, err, why, text)
+			t.Errorf("--set %s: got %v, want an error with %q:\n%s", set, err, why, text)
 		}
 	}
 }

@@ -113,10 +113,10 @@ complaints:
 				continue complaints
 			}
 		}
-		s.t.Errorf("the browser complains: %s", complaint)
+		s.t.Errorf("the browser reported: %s", complaint)
 	}
 	if others := b.foreignRequests(s.rest); len(others) > 0 {
-		s.t.Errorf("the console sent requests to %q", others)
+		s.t.Errorf("the console sent requests to other hosts: %q", others)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	b.call(nil, "Page.navigate", map[string]any{"url": "http://" + s.rest + "/console"})
 	b.write("field for the token", `document.querySelector('#token')`, "sandbox_live_wrong")
 	b.press("button to sign in", `document.querySelector('.signin button')`)
-	b.until("refusal", `document.querySelector('.signin .problem')?.innerText.includes('UPSTREAM_CREDENTIAL_REJECTED')`)
+	b.until("rejection", `document.querySelector('.signin .problem')?.innerText.includes('UPSTREAM_CREDENTIAL_REJECTED')`)
 	s.calm(b, "status of 401")
 	b = s.signInWith(dev.Key, "light")
 	b.press("link to order", `document.querySelector('nav a[href="#/order"]')`)
@@ -412,7 +412,7 @@ func TestTheConsoleSavesUsageAsCSV(t *testing.T) {
 	slices.SortFunc(rows[1:], byLabel)
 	slices.SortFunc(want[1:], byLabel)
 	if _, err := time.Parse(time.DateOnly, rows[1][0]); err != nil || !slices.EqualFunc(rows, want, slices.Equal) {
-		t.Errorf("%v; the file has %q instead of %q", err, rows, want)
+		t.Errorf("%v; the file has %q, want %q", err, rows, want)
 	}
 	s.calm(b)
 }
@@ -498,7 +498,7 @@ func TestTheConsoleSendsAnOrderOfUnknownOutcomeAgain(t *testing.T) {
 	b.value(`void (location.hash = '#/money')`)
 	b.until("money", `document.querySelector('.figures')`)
 	if kept := b.value(`JSON.parse(sessionStorage.getItem('easel.order')).key`); kept != key {
-		t.Errorf("the idempotency key %v became %v", key, kept)
+		t.Errorf("the idempotency key changed from %v to %v", key, kept)
 	}
 	s.start()
 	b.value(`void (location.hash = '#/order/studio/haiku')`)
@@ -618,7 +618,7 @@ func save(b *browser, file string) {
 		b.t.Fatal(err)
 	}
 	if out.Len() > maxScreenshotBytes {
-		b.t.Errorf("%s has %d bytes", file, out.Len())
+		b.t.Errorf("%s is too large: %d bytes", file, out.Len())
 	}
 	proctest.Write(b.t, file, out.String())
 }

@@ -70,7 +70,7 @@ func rpcOf(t *testing.T, method protoreflect.MethodDescriptor) rpc {
 	case *annotations.HttpRule_Delete:
 		one.verb, one.path = http.MethodDelete, pattern.Delete
 	default:
-		t.Fatalf("%s has no REST form that this test knows", one.name)
+		t.Fatalf("%s has an HTTP method that this test does not support", one.name)
 	}
 	return one
 }

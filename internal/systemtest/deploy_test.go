@@ -55,12 +55,12 @@ func TestEveryVariableBelowDeployIsASetting(t *testing.T) {
 		for _, name := range regexp.MustCompile(`\bEASEL_[A-Z_]*[A-Z]\b`).FindAllString(text, -1) {
 			named[name] = true
 			if !slices.Contains(known, name) {
-				t.Errorf("deploy/%s names %s, which no command reads", path, name)
+				t.Errorf("deploy/%s contains %s, which no command reads", path, name)
 			}
 		}
 	}
 	if len(named) < 10 {
-		t.Errorf("found only %v", slices.Sorted(maps.Keys(named)))
+		t.Errorf("found only the variables %v", slices.Sorted(maps.Keys(named)))
 	}
 }
 
@@ -112,11 +112,11 @@ func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
 			case err == nil && seconds > 60:
 				watches++
 			default:
-				t.Errorf("deploy/%s waits for %s s only", path, match[1])
+				t.Errorf("deploy/%s has a timeout of only %s s", path, match[1])
 			}
 		}
 		if watches < 2 || waits != 2 {
-			t.Errorf("deploy/%s has %d time-outs for watches and %d for waits, want 2 of each for gRPC and REST", path, watches, waits)
+			t.Errorf("deploy/%s has %d timeouts for watches and %d for waits, want 2 of each for gRPC and REST", path, watches, waits)
 		}
 	}
 }
@@ -210,7 +210,7 @@ func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 		for variable, value := range service.Environment {
 			if match := host.FindStringSubmatch(value); match != nil {
 				if _, ok := c.Services[match[1]]; !ok {
-					t.Errorf("%s of %s names %s, which is not a service", variable, name, match[1])
+					t.Errorf("%s of %s refers to %s, which is not a service", variable, name, match[1])
 				}
 			}
 		}
@@ -221,7 +221,7 @@ func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 	collector := proctest.Read(t, "deploy", "otel", "collector.yaml")
 	for _, at := range []string{"endpoint: jaeger:4317", "0.0.0.0:4317"} {
 		if !strings.Contains(collector, at) {
-			t.Errorf("the collector does not have %q", at)
+			t.Errorf("%q is not in deploy/otel/collector.yaml", at)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	}, served.Stderr.String)
 	client["EASEL_API_KEY"] = catalog["EASEL_SANDBOX_KEY"]
 	if got := easel(t, client, "list"); got.exit == exitOK {
-		t.Errorf("the shared API key is a caller's token: %s", got.stdout)
+		t.Errorf("the shared API key is accepted as a caller's token: %s", got.stdout)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestTheImageIsBuiltFromWhatDockerSees(t *testing.T) {
 	}
 	copies := regexp.MustCompile(`(?m)^COPY ([^-].*) \S+$`).FindAllStringSubmatch(proctest.Read(t, "deploy", "Dockerfile"), -1)
 	if len(copies) < 5 {
-		t.Errorf("the Dockerfile copies %v", copies)
+		t.Errorf("the Dockerfile copies only %v", copies)
 	}
 	for _, copied := range copies {
 		for _, name := range strings.Fields(copied[1]) {

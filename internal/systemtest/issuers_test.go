@@ -81,7 +81,7 @@ func behindIssuers(t *testing.T, lines ...string) facility {
 	t.Helper()
 	f, callers := newCatalog(t, 1), proctest.File(t, strings.Join(lines, "\n")+"\n")
 	if got := easel(t, nil, "callers", "check", callers); got.exit != exitOK {
-		t.Fatalf("the callers file: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+		t.Fatalf("easel callers check: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	f.Sharing(callers, sqliteLedger(t)).Serve()
 	return f
@@ -93,7 +93,7 @@ func (f facility) answer(token string) string {
 	f.Helper()
 	over, answer := f.overGRPC(token), f.overREST(token)
 	if (over.exit == exitOK) != (answer == "ok") {
-		f.Errorf("over gRPC exit %d, over REST %s:\n%s", over.exit, answer, over.stderr)
+		f.Errorf("gRPC: exit %d, REST: %s:\n%s", over.exit, answer, over.stderr)
 	}
 	return answer
 }
@@ -120,7 +120,7 @@ func (f facility) overREST(token string) string {
 func (f facility) wantAnswer(what, token, want string) {
 	f.Helper()
 	if got := f.answer(token); got != want {
-		f.Errorf("%s: %s, want %s", what, got, want)
+		f.Errorf("%s: got %s, want %s", what, got, want)
 	}
 }
 
@@ -152,15 +152,15 @@ func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
 		fmt.Sprintf("issuers: [{issuer: %q, audience: easel, jwks_url: %q, ca_file: %q, token_file: %q}]", name, api.URL+"/openid/v1/jwks", authority, pod),
 		"teams: {studio: {}}", "callers: [{name: poster, team: studio, subjects: ['system:serviceaccount:media:poster']}]")
 	f.wantAnswer("the caller's token", cluster.ask("token 1 media poster easel 10m"), "ok")
-	f.wantAnswer("another account's", cluster.ask("token 1 media flyer easel 10m"), "CALLER_UNKNOWN")
-	f.wantAnswer("another namespace's", cluster.ask("token 1 other poster easel 10m"), "CALLER_UNKNOWN")
-	f.wantAnswer("one for the API server", cluster.ask("token 1 media poster https://kubernetes.default.svc 10m"), "CALLER_UNKNOWN")
-	f.wantAnswer("one that has expired", cluster.ask("token 1 media poster easel -5m"), "CALLER_UNKNOWN")
+	f.wantAnswer("another account's token", cluster.ask("token 1 media flyer easel 10m"), "CALLER_UNKNOWN")
+	f.wantAnswer("another namespace's token", cluster.ask("token 1 other poster easel 10m"), "CALLER_UNKNOWN")
+	f.wantAnswer("a token for the API server", cluster.ask("token 1 media poster https://kubernetes.default.svc 10m"), "CALLER_UNKNOWN")
+	f.wantAnswer("an expired token", cluster.ask("token 1 media poster easel -5m"), "CALLER_UNKNOWN")
 	before, after := cluster.ask("token 1 media poster easel 10m"), cluster.ask("token 2 media poster easel 10m")
-	f.wantAnswer("one by a key that is not published yet", after, "CALLER_UNKNOWN")
+	f.wantAnswer("a token signed with an unpublished key", after, "CALLER_UNKNOWN")
 	keys.Store(cluster.ask("keys 1"))
-	f.awaitAnswer("the token by the new key, of another kind", after)
-	f.wantAnswer("one by the old key", before, "ok")
+	f.awaitAnswer("a token signed with the new key of another type", after)
+	f.wantAnswer("a token signed with the old key", before, "ok")
 }
 
 // The test's OpenID server is oidc-provider, which is certified by the OpenID Foundation.
@@ -188,15 +188,15 @@ func TestAnOpenIDServerProvesAnOperator(t *testing.T) {
 	if !strings.Contains(account.stdout, "balance") {
 		t.Errorf("an operator does not see the balance: exit %d\n%s%s", account.exit, account.stdout, account.stderr)
 	}
-	f.wantAnswer("one for another server", token("urn:other"), "CALLER_UNKNOWN")
+	f.wantAnswer("a token for another server", token("urn:other"), "CALLER_UNKNOWN")
 	server.ask("new")
 	rotated := token("urn:easel")
-	f.awaitAnswer("a token by the new key", rotated)
-	f.wantAnswer("the old token, with the new key", good, "ok")
+	f.awaitAnswer("a token signed with the new key", rotated)
+	f.wantAnswer("the old token after the new key was added", good, "ok")
 	server.ask("new")
 	server.ask("forget")
-	f.awaitAnswer("a token by the newest key alone", token("urn:easel"))
-	f.wantAnswer("the first token, whose key has been taken back", good, "CALLER_UNKNOWN")
+	f.awaitAnswer("a token signed with the only key left", token("urn:easel"))
+	f.wantAnswer("the first token after its key was removed", good, "CALLER_UNKNOWN")
 	if strings.Contains(f.Server.Output.String(), good) {
 		t.Error("a token is logged")
 	}

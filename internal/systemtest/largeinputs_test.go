@@ -60,7 +60,7 @@ func TestPhotosAreOrderedConcurrently(t *testing.T) {
 	_, highest := proctest.Memory(t, server.Pid())
 	t.Logf("%d concurrent orders of %d MiB in %v: %d MB resident before, at most %d MB", *photos, maxInputs>>20, time.Since(began).Round(time.Second), before/1e6, highest/1e6)
 	if highest-before > *photos*maxPhotoMemory {
-		t.Errorf("the memory has grown by %d MB", (highest-before)/1e6)
+		t.Errorf("the memory grew by %d MB", (highest-before)/1e6)
 	}
 	for inputs, wants := range map[string][]string{
 		inputs: {`"generationId"`}, largeInputs(maxInputs + 1<<20): {`"REQUEST_TOO_LARGE"`, `"field":"inputs"`, "EASEL_MAX_INPUTS"},

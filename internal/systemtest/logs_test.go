@@ -36,7 +36,7 @@ func (l logLine) holdCall(t *testing.T) {
 	t.Helper()
 	known := l.Code == "Unauthenticated" || l.Key != ""
 	if l.Method == "" || l.Code == "" || l.Duration == nil || l.Peer == "" || len(l.TraceID) != 32 || len(l.SpanID) != 16 || !known {
-		t.Errorf("a call is logged as %+v", l)
+		t.Errorf("the log line of a call lacks attributes: %+v", l)
 	}
 	streams := strings.HasSuffix(l.Method, "/WatchGeneration") || strings.HasSuffix(l.Method, "/DownloadGeneration")
 	if streams != (l.Messages != nil) {
@@ -82,22 +82,22 @@ func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 				traces[l.TraceID] = true
 			}
 			if strings.HasPrefix(l.Msg, "order ") && (!strings.HasPrefix(l.Order, "ord_") || l.Model != "studio/haiku" || l.IdempotencyKey != "monday") {
-				t.Errorf("a log line about an order has %+v", l)
+				t.Errorf("the log line of an order has wrong attributes: %+v", l)
 			}
 		case method == "CreateGeneration":
 			orders[l.Order] = true
 			if l.Generation != id || l.Model != "studio/haiku" || !strings.HasPrefix(l.Order, "ord_") || l.IdempotencyKey != "monday" {
-				t.Errorf("the log line of CreateGeneration has %+v", l)
+				t.Errorf("the log line of CreateGeneration has wrong attributes: %+v", l)
 			}
 			delete(traces, l.TraceID)
 		case method == "GetGeneration", method == "WatchGeneration", method == "DeleteGeneration":
 			if said[method]++; l.Generation != id || method == "GetGeneration" && l.Model != "studio/haiku" {
-				t.Errorf("the log line of %s has %+v", method, l)
+				t.Errorf("the log line of %s has wrong attributes: %+v", method, l)
 			}
 		}
 	}
 	if len(orders) != 1 || len(traces) != 0 {
-		t.Errorf("the log has %d orders, and attempts in the traces %v, which have no call", len(orders), traces)
+		t.Errorf("the log has %d orders, want 1; traces with an attempt but without a call: %v", len(orders), traces)
 	}
 	for _, line := range []string{
 		"order lease acquired", "order lease renewal requested", "order attempt failed", "order attempt succeeded",

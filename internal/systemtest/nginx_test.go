@@ -256,11 +256,11 @@ func TestADownloadThatWaitsForItsRenderPassesNginxWhole(t *testing.T) {
 	}
 	outlasted(t, began)
 	if got := hex.EncodeToString(sum.Sum(nil)); size == 0 || got != said {
-		t.Errorf("received %d bytes with the checksum %s; the server reports %s", size, got, said)
+		t.Errorf("received %d bytes with checksum %s, want checksum %s", size, got, said)
 	}
 	rest := sha256.New()
 	if n, err := io.Copy(rest, p.get(t, "/v1/generations/"+id+"/content", "*/*").Body); err != nil || n != size || hex.EncodeToString(rest.Sum(nil)) != said {
-		t.Errorf("over REST, received %d bytes with the checksum %x: %v", n, rest.Sum(nil), err)
+		t.Errorf("over REST, received %d bytes with checksum %x: %v", n, rest.Sum(nil), err)
 	}
 }
 

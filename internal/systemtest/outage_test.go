@@ -38,7 +38,7 @@ func TestReplicasDivideThePollsAndLogAnOutageInOneLine(t *testing.T) {
 	before := [][]string{one.troubles(), two.troubles()}
 	postgres.Kill()
 	for _, f := range both {
-		f.until("line of the outage", func() bool { return f.logs("ledger unavailable") > 0 })
+		f.until("log line of the outage", func() bool { return f.logs("ledger unavailable") > 0 })
 		easel(t, f.caller(f.Keys[0]), "generate", "studio/landscape", "prompt=sea", "--timeout", "3s")
 	}
 	divided(both...)
@@ -47,12 +47,12 @@ func TestReplicasDivideThePollsAndLogAnOutageInOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, f := range both {
-		f.until("line of the recovery", func() bool { return f.logs("ledger available") > 0 })
+		f.until("log line of the recovery", func() bool { return f.logs("ledger available") > 0 })
 		if got := f.troubles()[len(before[n]):]; !slices.Equal(got, []string{"ledger unavailable"}) || f.logs("ledger available") != 1 {
 			t.Errorf("an outage is logged as %q, and the recovery %d times", got, f.logs("ledger available"))
 		}
 		if !strings.Contains(f.Server.Stderr.String(), `"msg":"ledger available","after":"`) {
-			t.Error("the line of the recovery has no duration with a unit")
+			t.Error("the log line of the recovery lacks a duration with a unit")
 		}
 	}
 }

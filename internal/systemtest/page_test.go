@@ -35,10 +35,10 @@ func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
 				t.Errorf("the page's background is %v", got)
 			}
 			if complaints := b.complaints(); len(complaints) > 0 {
-				t.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))
+				t.Errorf("the browser reported:\n%s", strings.Join(complaints, "\n"))
 			}
 			if others := b.foreignRequests(dev.HTTP); len(others) > 0 {
-				t.Errorf("the page sent requests to %q", others)
+				t.Errorf("the page sent requests to other hosts: %q", others)
 			}
 		})
 	}
@@ -74,10 +74,10 @@ func TestCallsCanBeTriedFromThePageWithAKeyThatIsKeptNowhere(t *testing.T) {
 				t.Errorf("the browser stores %s", kept)
 			}
 			if complaints := b.complaints(); len(complaints) > 0 {
-				t.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))
+				t.Errorf("the browser reported:\n%s", strings.Join(complaints, "\n"))
 			}
 			if others := b.foreignRequests(dev.HTTP); len(others) > 0 {
-				t.Errorf("the page sent requests to %q", others)
+				t.Errorf("the page sent requests to other hosts: %q", others)
 			}
 		})
 	}

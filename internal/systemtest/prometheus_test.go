@@ -67,7 +67,7 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	p := startPrometheus(t, f, strconv.Quote(keeps.Admin))
 	f.watch(f.Keys[0], 4, 2)
 	f.watch(f.Keys[1], 1, 1)
-	f.until("scrape of all that was done", func() bool {
+	f.until("scrape of all watches", func() bool {
 		return p.series(`sum(easel_watch_open) == 9`) == 1 && p.series(`up{job="easel"} == 1`) == 1
 	})
 	for _, query := range []string{
@@ -76,9 +76,9 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 		`sum(rpc_server_call_duration_seconds_count{rpc_response_status_code="OK"}) >= 5`, `sum(http_client_request_duration_seconds_count{http_response_status_code="200"}) > 0`,
 		`sum(easel_polls_total) > 0`, `process_open_fds > 0`, `easel_ledger_up == 1`, `target_info{service_name="easel"} == 1`,
 	} {
-		f.until("answer to "+query, func() bool { return p.series(query) > 0 })
+		f.until("result of "+query, func() bool { return p.series(query) > 0 })
 	}
-	f.until("answer to most of the dashboard", p.mostPanelsAreAnswered)
+	f.until("data for most panels of the dashboard", p.mostPanelsAreAnswered)
 
 	f.Fault(`{"status": 503, "body": "down"}`)
 	f.until("alert on the outage", func() bool { return p.series(`ALERTS{alertname="EaselUpstreamUnreachable"}`) == 1 })

@@ -97,11 +97,11 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 		proxied  bool
 		exit     int
 	}{
-		"over https":                    {true, "https://catalog.example", "", true, exitOK},
-		"over https, and in NO_PROXY":   {true, "https://catalog.invalid", "catalog.invalid", false, exitRetry},
-		"over http on loopback":         {false, "", "", false, exitOK},
-		"over http to a host of a name": {false, "http://catalog.invalid", "", false, exitRetry},
-		"over https on loopback":        {true, "", "", false, exitOK},
+		"https":                   {true, "https://catalog.example", "", true, exitOK},
+		"https, host in NO_PROXY": {true, "https://catalog.invalid", "catalog.invalid", false, exitRetry},
+		"http on loopback":        {false, "", "", false, exitOK},
+		"http to a named host":    {false, "http://catalog.invalid", "", false, exitRetry},
+		"https on loopback":       {true, "", "", false, exitOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			catalog, trust := catalogFor(t, test.secure)

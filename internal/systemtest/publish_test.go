@@ -255,7 +255,7 @@ func TestPublishingSaysWhichRegistryIsLeftOut(t *testing.T) {
 	said, ok := p.run(t, map[string]string{"CENTRAL_URL": p.registries.URL, "CENTRAL_USERNAME": ""})
 	for _, sentence := range []string{"PYPI_URL is not set: the wheel", "NPM_URL is not set: the package", "CENTRAL_USERNAME is not set: the jars"} {
 		if !ok || strings.Count(said, sentence) != 1 {
-			t.Errorf("succeeded: %v, without %q:\n%s", ok, sentence, said)
+			t.Errorf("succeeded: %v, output without %q:\n%s", ok, sentence, said)
 		}
 	}
 	if p.registries.uploads() != "PyPI 0, npm 0, Central 0" {

@@ -306,7 +306,7 @@ func (r *registries) hold(t *testing.T, packages map[string]string) {
 	taken := r.npm[0]
 	if data := taken.Attachments["@easel-grpc/easel-1.2.3-rc.1.tgz"].Data; string(data) != packages["easel-grpc-easel-1.2.3-rc.1.tgz"] ||
 		taken.Access != "public" || !maps.Equal(taken.Tags, map[string]string{"next": "1.2.3-rc.1"}) || len(taken.Attachments) != 1 {
-		t.Errorf("npm: %d bytes of %s for %s, with the tags %v", len(data), taken.Name, taken.Access, taken.Tags)
+		t.Errorf("npm: got %d bytes of %s, access %s, tags %v", len(data), taken.Name, taken.Access, taken.Tags)
 	}
 	r.holdBundle(t, packages)
 }
@@ -344,6 +344,6 @@ func (r *registries) holdBundle(t *testing.T, packages map[string]string) {
 		}
 	}
 	if len(files) != 4*len(want) {
-		t.Errorf("Central has %v", slices.Sorted(maps.Keys(files)))
+		t.Errorf("Central has the files %v", slices.Sorted(maps.Keys(files)))
 	}
 }

@@ -81,13 +81,13 @@ func TestAJobOfAWorkflowThatHoldsCredentialsBuildsNothing(t *testing.T) {
 			publishing++
 			for _, step := range j.Steps {
 				if step.Run != "" && step.Run != ".ci/publish" || step.Uses != "" && !harmless.MatchString(step.Uses) {
-					t.Errorf("%s: %s holds credentials and runs %s%s", name, job, step.Uses, step.Run)
+					t.Errorf("%s: job %s has credentials and runs %s%s", name, job, step.Uses, step.Run)
 				}
 			}
 		}
 	}
 	if publishing != 1 {
-		t.Errorf("%d jobs hold credentials", publishing)
+		t.Errorf("%d jobs have credentials, want 1", publishing)
 	}
 	script := proctest.Read(t, ".ci", "publish")
 	if tools := regexp.MustCompile(`\b(make|npm|npx|pip|mvn|go|cargo|docker) `).FindString(script); tools != "" || !strings.Contains(script, "gh release create") {

@@ -48,8 +48,8 @@ func work(t *testing.T, ledger string, collector *collector) {
 	easel(t, caller, "generate", "studio/haiku", "prompt=sea", "--timeout", "1s", "-q")
 	f.until("an order of unknown outcome", func() bool { return f.Measured("easel_ledger_order_unknown") == 1 })
 	f.Heal()
-	f.until("its outcome", func() bool { return f.Measured("easel_ledger_order_unknown") == 0 })
-	f.until("an event that was not taken", func() bool { return f.Measured("easel_events_total", "failed") > 0 })
+	f.until("the outcome of the order", func() bool { return f.Measured("easel_ledger_order_unknown") == 0 })
+	f.until("a failed delivery of an event", func() bool { return f.Measured("easel_events_total", "failed") > 0 })
 	f.Status()
 	if got := easel(t, map[string]string{"EASEL_ADMIN_ADDR": f.Server.Admin, "EASEL_API_KEY": "ops"}, "orders", "list"); got.exit != exitOK {
 		t.Fatalf("exit %d\n%s", got.exit, got.stderr)

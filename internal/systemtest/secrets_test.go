@@ -28,13 +28,13 @@ const canary = "Qx7-canary/Zt9+w=.4mNb"
 // spellings returns the forms in which a key can occur in a text.
 func spellings(key string) map[string]string {
 	forms := map[string]string{
-		"as it is": key, "in a query": url.QueryEscape(key), "in a path": url.PathEscape(key), "quoted": strings.Trim(strconv.Quote(key), `"`),
-		"by its middle": key[3:18],
+		"unchanged": key, "query-escaped": url.QueryEscape(key), "path-escaped": url.PathEscape(key), "quoted": strings.Trim(strconv.Quote(key), `"`),
+		"middle part": key[3:18],
 	}
 	for shift := range 3 {
-		for name, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64 of URLs": base64.RawURLEncoding} {
+		for name, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
 			text := encoding.EncodeToString([]byte(strings.Repeat("?", shift) + key))
-			forms[fmt.Sprint(name, " at ", shift)] = text[2*shift : len(text)-2]
+			forms[fmt.Sprint(name, " at offset ", shift)] = text[2*shift : len(text)-2]
 		}
 	}
 	return forms
@@ -145,14 +145,14 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 func search(t *testing.T, where, text string) {
 	t.Helper()
 	for _, leak := range leaks(canary, text) {
-		t.Errorf("%s: the text contains the key, %s", where, leak)
+		t.Errorf("%s: the text contains the key: %s", where, leak)
 	}
 }
 
 func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // faults X3 and U22 in cmd/easel/faults_test.go
 	for mode, env := range map[string]map[string]string{
 		"forwarded": {},
-		"held":      {"EASEL_UPSTREAM_KEY_FILE": proctest.File(t, canary+"\n")},
+		"shared":    {"EASEL_UPSTREAM_KEY_FILE": proctest.File(t, canary+"\n")},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			bird, collector := &parrot{heard: map[string]int{}}, &sink{}

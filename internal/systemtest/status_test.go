@@ -76,10 +76,10 @@ func (f facility) calm(b *browser) {
 		return strings.Contains(complaint, "status of 401") && strings.Contains(complaint, "/status.json")
 	})
 	if len(complaints) > 0 {
-		f.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))
+		f.Errorf("the browser reported:\n%s", strings.Join(complaints, "\n"))
 	}
 	if others := b.foreignRequests(f.Server.Admin); len(others) > 0 {
-		f.Errorf("the page asked %q", others)
+		f.Errorf("the page sent requests to other hosts: %q", others)
 	}
 }
 
@@ -87,7 +87,7 @@ func (f facility) withoutKeys(text any) {
 	f.Helper()
 	for _, key := range f.Keys {
 		if strings.Contains(fmt.Sprint(text), key) {
-			f.Error("the page shows an API key")
+			f.Error("the text contains an API key")
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestTheStatusPageOfAServerThatNobodyUsesSaysThatAllIsWell(t *testing.T) {
 	f := newFacility(t, 0)
 	for _, scheme := range []string{"light", "dark"} {
 		b := f.seen(scheme, "All is well")
-		b.until("word that nothing is watched", `document.body.innerText.includes('No renders are active.')`)
+		b.until("note that no renders are active", `document.body.innerText.includes('No renders are active.')`)
 		b.picture("status-empty-" + scheme)
 		f.calm(b)
 	}
@@ -125,18 +125,18 @@ func TestTheStatusPageShowsEachKeyAndRenderAndWhatIsWrong(t *testing.T) {
 
 	f.Fault(`{"status": 503, "body": "the <b>catalog</b> is down"}`)
 	for _, page := range []*browser{b, dark} {
-		page.until("word of the outage", fmt.Sprintf(textOf, "verdict")+`.includes('Requests to the catalog fail for 3 API keys')`)
-		page.until("three keys that are not reached", `document.querySelectorAll('#keys .bad').length === 3`)
+		page.until("report of the outage", fmt.Sprintf(textOf, "verdict")+`.includes('Requests to the catalog fail for 3 API keys')`)
+		page.until("three API keys with failing requests", `document.querySelectorAll('#keys .bad').length === 3`)
 	}
 	b.picture("status-down-light")
 	dark.picture("status-down-dark")
 	f.Heal()
-	b.until("that all is well again", `document.querySelector('#verdict strong').textContent === 'All is well'`)
+	b.until("healthy verdict after the outage", `document.querySelector('#verdict strong').textContent === 'All is well'`)
 	f.withoutKeys(b.value(`document.documentElement.outerHTML`))
 	f.calm(b)
 	f.calm(dark)
 
 	f.Server.Stop()
-	b.until("word that the server is gone", `document.querySelector('#verdict strong').textContent === 'This server does not answer'`)
+	b.until("report that the server does not respond", `document.querySelector('#verdict strong').textContent === 'This server does not answer'`)
 	b.picture("status-gone-light")
 }

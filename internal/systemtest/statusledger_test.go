@@ -37,7 +37,7 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 	f.prove(b)
 	wrong := f.seen("light", "The status is for operators")
 	wrong.value(fmt.Sprintf(proves, "poster"))
-	wrong.until("word of a wrong token", fmt.Sprintf(textOf, "refused")+`.includes('not an operator')`)
+	wrong.until("rejection of a wrong token", fmt.Sprintf(textOf, "refused")+`.includes('not an operator')`)
 	b.until("a row for each owner", `document.querySelectorAll('#owners tr').length === 4`)
 	for n := range 2 {
 		f.watch("poster", 1, 0)
@@ -58,7 +58,7 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 		})
 		o := status.Ledger.Owners[2] // the owners are sorted by name
 		if o.Owner != "studio" || o.SpentCents+o.ReservedCents == 0 || len(o.Budgets) != 2 || o.Budgets[0].SpentCents+o.Budgets[0].ReservedCents != o.SpentCents+o.ReservedCents || o.Unknown != 0 {
-			t.Errorf("the row is %+v", o)
+			t.Errorf("the owner's entry in the status is %+v", o)
 		}
 	}
 	b.until("a budget that is nearly used up", fmt.Sprintf(textOf, "verdict")+`.includes('at most a fifth of a budget left: studio')`)
@@ -66,13 +66,13 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 	b.picture("status-owners-light")
 	dark := f.seen("dark", "The status is for operators")
 	f.prove(dark)
-	dark.until("the sentence with its name", fmt.Sprintf(textOf, "verdict")+`.endsWith('at most a fifth of a budget left: studio.')`)
+	dark.until("the sentence with the name of the owner", fmt.Sprintf(textOf, "verdict")+`.endsWith('at most a fifth of a budget left: studio.')`)
 	dark.picture("status-owners-dark")
 	f.calm(dark)
 	lockOut()
-	b.until("word of the ledger", fmt.Sprintf(textOf, "verdict")+`.includes('The ledger does not answer')`)
+	b.until("report that the ledger does not respond", fmt.Sprintf(textOf, "verdict")+`.includes('The ledger does not answer')`)
 	b.until("a verdict that is not green", `document.getElementById('verdict').className === 'bad'`)
-	b.until("what was known", fmt.Sprintf(textOf, "owners")+`.includes('studio')`)
+	b.until("the last known owners", fmt.Sprintf(textOf, "owners")+`.includes('studio')`)
 	b.picture("status-ledger-down-light")
 	page := fmt.Sprint(b.value(`document.documentElement.outerHTML`))
 	f.withoutKeys(page)
@@ -133,7 +133,7 @@ func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
 		}
 	}
 	if shown != 6 {
-		t.Errorf("%d routes respond without a token", shown)
+		t.Errorf("%d routes respond without a token, want 6", shown)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestTheStatusPageLosesNoColumn(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(found.Lost) > 0 || found.Wide || found.Cells < 50 {
-				t.Errorf("%s, %d pixels: of %d cells %q are lost; wider than the window: %v", scheme, width, found.Cells, found.Lost, found.Wide)
+				t.Errorf("%s, %d pixels: got %d cells, hidden cells %q; wider than the window: %v", scheme, width, found.Cells, found.Lost, found.Wide)
 			}
 			b.picture(fmt.Sprintf("status-full-%s-%d", scheme, width))
 		}

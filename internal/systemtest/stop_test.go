@@ -63,7 +63,7 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 		}
 	}
 	if !strings.Contains(hanging.Server.Stderr.String(), `"stage not stopped","stage":"orders"`) {
-		t.Errorf("the log lacks the order that hangs:\n%s", hanging.Server.Stderr)
+		t.Errorf("the log does not report the hanging order:\n%s", hanging.Server.Stderr)
 	}
 	if exit, _ := took.Load("slow"); exit.(time.Duration) < lag {
 		t.Errorf("the exit did not wait for the slow collector: %v", exit)

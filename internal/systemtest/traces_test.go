@@ -77,7 +77,7 @@ func (c *collector) holdJob(t *testing.T, key, id string) {
 			polls++
 		}
 		if text := span.String(); len(span.GetEvents()) > 0 || strings.Contains(text, key) || strings.Contains(text, "jane") || strings.Contains(span.GetName(), id) {
-			t.Errorf("%s has forbidden content: %s", span.GetName(), text)
+			t.Errorf("the span %s has forbidden content: %s", span.GetName(), text)
 		}
 	}
 	for _, name := range []string{
@@ -94,7 +94,7 @@ func (c *collector) holdJob(t *testing.T, key, id string) {
 	defer c.mu.Unlock()
 	for name := range c.metrics {
 		if !slices.ContainsFunc(telemetry.Table, func(m telemetry.Metric) bool { return m.Name == name }) {
-			t.Errorf("the metric %s is not in the table", name)
+			t.Errorf("the metric %s is not in the table of metrics", name)
 		}
 	}
 	if !c.metrics["rpc.server.call.duration"] || !c.metrics["easel.polls"] {
@@ -144,7 +144,7 @@ func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // fault N5
 	ratio := ratios[len(ratios)/2]
 	t.Logf("one call of ten takes %.2f of the time with a collector that responds", ratio)
 	if ratio > 1.5 {
-		t.Errorf("a collector that never answers makes calls %.2f times as slow", ratio)
+		t.Errorf("a collector that never responds makes calls take %.2f times as long", ratio)
 	}
 	if !stuck.HasFrozen() {
 		t.Error("nothing was sent to the collector")

@@ -55,7 +55,7 @@ func TestAnUpgradeAndTheWayBack(t *testing.T) {
 			got := easel(t, map[string]string{"EASEL_ADDR": served.GRPC, "EASEL_API_KEY": "frame"}, "generate", "studio/haiku", "prompt=rain", "-q", "--idempotency-key", key)
 			id := strings.TrimSpace(got.stdout)
 			if before, known := placed[key]; got.exit != exitOK || id == "" || known && id != before {
-				t.Errorf("%s is %q after %q: exit %d, %s", key, id, before, got.exit, got.stderr)
+				t.Errorf("key %s: got %q, earlier %q: exit %d, %s", key, id, before, got.exit, got.stderr)
 			}
 			placed[key] = id
 		}
@@ -77,9 +77,9 @@ func TestAnUpgradeAndTheWayBack(t *testing.T) {
 		ids[id] = true
 	}
 	if len(ids) != 7 {
-		t.Errorf("the renders are %v", placed)
+		t.Errorf("got renders %v, want 7 different IDs", placed)
 	}
 	if verified := easel(t, map[string]string{"EASEL_LEDGER_URL": database}, "ledger", "verify"); verified.exit != exitOK || !strings.Contains(verified.stdout+verified.stderr, fmt.Sprint(len(ids))) {
-		t.Errorf("the journal: exit %d\n%s%s", verified.exit, verified.stdout, verified.stderr)
+		t.Errorf("ledger verify: exit %d\n%s%s", verified.exit, verified.stdout, verified.stderr)
 	}
 }

@@ -32,8 +32,8 @@ func TestWhateverTheDocumentAllowsIsAnsweredAsItSays(t *testing.T) {
 		flags    []string
 		excluded string
 	}{
-		"with money":                   {[]string{"--balance", "1000.00"}, excluded},
-		"with little, and not so fast": {[]string{"--balance", "0.05", "--failure-rate", "0.5", "--rate-limit", "20"}, excluded + ",ignored_auth"},
+		"a large balance":                  {[]string{"--balance", "1000.00"}, excluded},
+		"a small balance and a rate limit": {[]string{"--balance", "0.05", "--failure-rate", "0.5", "--rate-limit", "20"}, excluded + ",ignored_auth"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
