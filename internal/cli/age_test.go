@@ -25,10 +25,10 @@ func TestAnOldStateIsToldWithItsAge(t *testing.T) {
 		ago   time.Duration
 		want  string
 	}{
-		"an outage":           {queued, 3 * time.Minute, "as of 3m0s ago: the catalog has not answered since"},
-		"a poll ago":          {queued, 10 * time.Second, ""},
-		"one that has ended":  {succeeded, time.Hour, ""},
-		"a clock that is off": {queued, -time.Hour, ""},
+		"queued, observed 3m ago":        {queued, 3 * time.Minute, "as of 3m0s ago: the catalog has not answered since"},
+		"queued, observed 10s ago":       {queued, 10 * time.Second, ""},
+		"succeeded, observed 1h ago":     {succeeded, time.Hour, ""},
+		"queued, observed in the future": {queued, -time.Hour, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

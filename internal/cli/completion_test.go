@@ -53,6 +53,6 @@ func TestTheOtherShellsHaveScriptsToo(t *testing.T) {
 		}
 	}
 	if got := easelRun(t.Context(), nil, "completion", "cmd"); got.exit != ExitUsage {
-		t.Errorf("another shell: exit %d", got.exit)
+		t.Errorf("unsupported shell: exit %d", got.exit)
 	}
 }

@@ -17,12 +17,12 @@ func TestAPlaceThatTakesNoFileIsToldBeforeAnythingIsOrdered(t *testing.T) {
 	taken := filepath.Join(dir, "taken.png")
 	proctest.Write(t, taken, "mine")
 	for name, out := range map[string]string{
-		"a file that is there":             taken,
-		"a directory that is not there":    filepath.Join(dir, "nowhere") + "/",
-		"a file in no directory":           filepath.Join(dir, "nowhere", "a.png"),
-		"a file below what is a file":      filepath.Join(taken, "a.png"),
-		"a directory that takes no files":  "/proc/",
-		"a file where no file can be made": "/proc/easel-test.png",
+		"an existing file":                           taken,
+		"a missing directory":                        filepath.Join(dir, "nowhere") + "/",
+		"a file in a missing directory":              filepath.Join(dir, "nowhere", "a.png"),
+		"a path below a regular file":                filepath.Join(taken, "a.png"),
+		"a directory that is not writable":           "/proc/",
+		"a file in a directory that is not writable": "/proc/easel-test.png",
 	} {
 		o := &orders{}
 		got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "--out", out)
@@ -33,7 +33,7 @@ func TestAPlaceThatTakesNoFileIsToldBeforeAnythingIsOrdered(t *testing.T) {
 			t.Errorf("%s: only an error about a missing directory must have a mkdir command\n%s", name, got.stderr)
 		}
 		if names := directory(t, dir); len(names) != 1 {
-			t.Errorf("%s: left behind: %q", name, names)
+			t.Errorf("%s: the directory contains %q, want one file", name, names)
 		}
 	}
 }

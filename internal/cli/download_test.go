@@ -102,7 +102,7 @@ func TestADownloadGetsTheNameOfTheServerAndNothingElseIsLeft(t *testing.T) {
 	}
 	wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
 	if names := directory(t, dir); len(names) != 1 {
-		t.Errorf("left behind: %q", names)
+		t.Errorf("the directory contains %q, want one file", names)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestGenerateWritesRegularFilesOnly(t *testing.T) {
 		t.Errorf("exit %d after %d orders\n%s", got.exit, len(o.got), got.stderr)
 	}
 	if info, err := os.Lstat(fifo); err != nil || info.Mode().IsRegular() {
-		t.Errorf("the fifo is %v, %v", info.Mode(), err)
+		t.Errorf("the FIFO has mode %v, error %v", info.Mode(), err)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestAFileThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	}
 	wantFile(t, path, []byte("mine"))
 	if names := directory(t, dir); len(names) != 1 {
-		t.Errorf("left behind: %q", names)
+		t.Errorf("the directory contains %q, want one file", names)
 	}
 }
 
@@ -164,14 +164,14 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 		c := newContent()
 		c.breakAt = []int{30_000}
 		if got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-q"); got.exit != ExitOK || got.stdout != string(c.bytes) || got.stderr != "" {
-			t.Errorf("after a break: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
+			t.Errorf("after an interruption: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c := newContent()
 		c.breakAt = []int{30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000}
 		if got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "--timeout", "9s"); got.exit != ExitRetry || got.stdout != "" {
-			t.Errorf("aborted permanently: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
+			t.Errorf("after repeated interruptions: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 		}
 	})
 	c = newContent()
@@ -181,13 +181,13 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 		}
 	}
 	if got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-"); got.exit != ExitFailure || got.stdout != "" {
-		t.Errorf("damaged: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
+		t.Errorf("wrong checksum: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 	}
 	if names := directory(t, os.Getenv("TMPDIR")); len(names) != 0 {
 		t.Errorf("left behind: %q", names)
 	}
 	if got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-o", "json"); got.exit != ExitUsage || !strings.Contains(got.stderr, "standard output") {
-		t.Errorf("two results for one stream: exit %d\n%s", got.exit, got.stderr)
+		t.Errorf("--out - with -o json: exit %d\n%s", got.exit, got.stderr)
 	}
 }
 
@@ -230,10 +230,10 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 		t.Errorf("an existing file: exit %d\n%s", got.exit, got.stderr)
 	}
 	if got := easelRun(t.Context(), dial, "download", "gen_1", "--out", "-"); got.exit != ExitOK || got.stdout != text || got.stderr != "" {
-		t.Errorf("standard output got %q, exit %d\n%s", got.stdout, got.exit, got.stderr)
+		t.Errorf("--out -: printed %q, exit %d\n%s", got.stdout, got.exit, got.stderr)
 	}
 	if names := directory(t, dir); len(names) != 2 {
-		t.Errorf("left behind: %q", names)
+		t.Errorf("the directory contains %q, want two files", names)
 	}
 }
 

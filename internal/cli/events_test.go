@@ -38,9 +38,9 @@ func TestEventsAreFollowedPastALostConnection(t *testing.T) {
 		flags []string
 		want  string // regular expression for the output of the second event
 	}{
-		"as a table":       {nil, `easel\.generation\.failed, gen_b, studio$`},
-		"only the renders": {[]string{"-q"}, `^gen_b$`},
-		"as JSON":          {[]string{"-o", "json"}, `^\{"event":\{"eventId":"b",.*\},.*"resumeToken":"t2"\}$`},
+		"as a table": {nil, `easel\.generation\.failed, gen_b, studio$`},
+		"quiet":      {[]string{"-q"}, `^gen_b$`},
+		"as JSON":    {[]string{"-o", "json"}, `^\{"event":\{"eventId":"b",.*\},.*"resumeToken":"t2"\}$`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -58,10 +58,10 @@ func TestEventsAreFollowedPastALostConnection(t *testing.T) {
 				got := easelRun(t.Context(), dial, append([]string{"events", "follow", "--resume-token", "t0", "--since", "2026-11-29", "--type", "x,y", "--owner", "studio"}, tt.flags...)...)
 				lines := linesOf(got.stdout)
 				if len(lines) != 2 || !regexp.MustCompile(tt.want).MatchString(lines[1]) || len(asked) != 2 || asked[0].GetResumeToken() != "t0" || asked[1].GetResumeToken() != "t1" {
-					t.Fatalf("printed %q after %v\n%s", lines, asked, got.stderr)
+					t.Fatalf("printed %q, requests %v\n%s", lines, asked, got.stderr)
 				}
 				if f := asked[0].GetFilter(); len(f.GetTypes()) != 2 || f.GetOwner() != "studio" || asked[0].GetStartTime().AsTime().Day() != 29 {
-					t.Errorf("asked for %v", asked[0])
+					t.Errorf("the first request is %v", asked[0])
 				}
 				if got.exit == ExitOK || !strings.Contains(got.stderr, "RESUME_TOKEN_EXPIRED") && !strings.Contains(got.stderr, "scripted") {
 					t.Errorf("exit code %d with\n%s", got.exit, got.stderr)

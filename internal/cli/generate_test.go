@@ -69,7 +69,7 @@ func TestAnUnclearOrderIsSentAgainUnchanged(t *testing.T) {
 		}
 		for _, r := range o.got {
 			if !proto.Equal(r, o.got[0]) {
-				t.Errorf("the two attempts differ:\n%v\n%v", r, o.got[0])
+				t.Errorf("two attempts differ:\n%v\n%v", r, o.got[0])
 			}
 		}
 		if r := o.got[0]; r.InputsJson != `{"prompt":"x","seed":9007199254740993}` || r.GetMaxCostCents() != 50 || len(r.IdempotencyKey) < 20 {
@@ -154,28 +154,28 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 		flags  []string
 		want   bool
 	}{
-		"no money":                              {[]error{refused}, nil, true},
-		"the input":                             {[]error{unsent(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT")}, nil, true},
-		"the key of the caller":                 {[]error{unsent(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, true},
-		"a server that is full":                 {slices.Repeat([]error{unsent(codes.ResourceExhausted, "OVERLOADED", retryAfter(time.Second))}, 9), []string{"--timeout", "3300ms"}, true},
-		"after an unknown outcome":              {[]error{unknown, refused}, nil, false},
-		"under a key that was there":            {[]error{refused}, []string{"--idempotency-key", "mine"}, false},
-		"an unknown outcome":                    {[]error{unknown, unknown, unknown}, []string{"--timeout", "2300ms"}, false},
-		"an error that nobody has foreseen":     {slices.Repeat([]error{failing(codes.Internal, "INTERNAL")}, 9), []string{"--timeout", "3300ms"}, false},
-		"a key that was used for another order": {[]error{failing(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, false},
-		"nothing could be sent":                 {[]error{away, away, away}, []string{"--timeout", "2300ms"}, true},
-		"unknown, then nothing could be sent":   {[]error{unknown, away, away}, []string{"--timeout", "2300ms"}, false},
-		"above the limit":                       {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, true},
-		"above the limit under an older key":    {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, mine, false},
-		"nothing sent under an older key":       {[]error{away, away, away}, append(mine, "--timeout", "2300ms"), false},
-		"a wrong input under an older key":      {nil, append(mine, "seed=many"), false},
-		"a budget":                              {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, nil, true},
-		"a budget under an older key":           {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, mine, true},
-		"a refusal that the ledger has":         {[]error{unknown, notPlaced(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, mine, true},
-		"expired":                               {[]error{notPlaced(codes.FailedPrecondition, "ORDER_EXPIRED")}, mine, true},
-		"a ledger that is away":                 {[]error{away, unsent(codes.Unavailable, "LEDGER_UNAVAILABLE"), away}, append(mine, "--timeout", "2300ms"), false},
-		"not placed, then no answer":            {[]error{notPlaced(codes.Unavailable, "UPSTREAM_UNAVAILABLE"), errHangs}, []string{"--timeout", "9s"}, false},
-		"an error without a reason":             {[]error{status.Error(codes.InvalidArgument, "it failed")}, nil, false},
+		"insufficient balance":                          {[]error{refused}, nil, true},
+		"invalid input":                                 {[]error{unsent(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT")}, nil, true},
+		"rejected API key":                              {[]error{unsent(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, true},
+		"overloaded server":                             {slices.Repeat([]error{unsent(codes.ResourceExhausted, "OVERLOADED", retryAfter(time.Second))}, 9), []string{"--timeout", "3300ms"}, true},
+		"unknown outcome, then insufficient balance":    {[]error{unknown, refused}, nil, false},
+		"insufficient balance with --idempotency-key":   {[]error{refused}, []string{"--idempotency-key", "mine"}, false},
+		"unknown outcome":                               {[]error{unknown, unknown, unknown}, []string{"--timeout", "2300ms"}, false},
+		"internal error":                                {slices.Repeat([]error{failing(codes.Internal, "INTERNAL")}, 9), []string{"--timeout", "3300ms"}, false},
+		"idempotency key used for another order":        {[]error{failing(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, false},
+		"order not sent":                                {[]error{away, away, away}, []string{"--timeout", "2300ms"}, true},
+		"unknown outcome, then order not sent":          {[]error{unknown, away, away}, []string{"--timeout", "2300ms"}, false},
+		"price above the limit":                         {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, true},
+		"price above the limit with --idempotency-key":  {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, mine, false},
+		"order not sent with --idempotency-key":         {[]error{away, away, away}, append(mine, "--timeout", "2300ms"), false},
+		"invalid input with --idempotency-key":          {nil, append(mine, "seed=many"), false},
+		"exceeded budget":                               {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, nil, true},
+		"exceeded budget with --idempotency-key":        {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, mine, true},
+		"unknown outcome, then rejection in the ledger": {[]error{unknown, notPlaced(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, mine, true},
+		"expired order with --idempotency-key":          {[]error{notPlaced(codes.FailedPrecondition, "ORDER_EXPIRED")}, mine, true},
+		"unavailable ledger":                            {[]error{away, unsent(codes.Unavailable, "LEDGER_UNAVAILABLE"), away}, append(mine, "--timeout", "2300ms"), false},
+		"order not placed, then no response":            {[]error{notPlaced(codes.Unavailable, "UPSTREAM_UNAVAILABLE"), errHangs}, []string{"--timeout", "9s"}, false},
+		"error without a reason":                        {[]error{status.Error(codes.InvalidArgument, "it failed")}, nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			o := &orders{errors: test.errors}
@@ -196,16 +196,16 @@ func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // fault A10
 		flags  []string
 		want   string
 	}{
-		"no money, under an older key":        {[]error{refused}, nil, "Send it again with --idempotency-key mine"},
-		"the API key, under an older key":     {[]error{failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, "Send it again with --idempotency-key mine"},
-		"the cap, under an older key":         {[]error{failing(codes.ResourceExhausted, "API_KEY_DAILY_CAP")}, nil, "Send it again with --idempotency-key mine"},
-		"too late to be sent again":           {[]error{failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN")}, nil, neverResent("mine")},
-		"expired after an attempt":            {[]error{failing(codes.FailedPrecondition, "ORDER_EXPIRED")}, nil, neverResent("mine")},
-		"expired, under an older key":         {[]error{unsent(codes.FailedPrecondition, "ORDER_EXPIRED")}, nil, nothingSent + " Run the command again with --idempotency-key mine and a later --expire."},
-		"above the limit, under an older key": {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, nothingSent},
-		"another order, under an older key":   {[]error{unsent(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, nothingSent},
-		"a wrong input, under an older key":   {nil, []string{"seed=many"}, nothingSent},
-		"a file is there, under an older key": {nil, []string{"--out", "generate_test.go"}, nothingSent},
+		"insufficient balance":                    {[]error{refused}, nil, "Send it again with --idempotency-key mine"},
+		"rejected API key":                        {[]error{failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, "Send it again with --idempotency-key mine"},
+		"daily cap of the API key":                {[]error{failing(codes.ResourceExhausted, "API_KEY_DAILY_CAP")}, nil, "Send it again with --idempotency-key mine"},
+		"too late to resend":                      {[]error{failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN")}, nil, neverResent("mine")},
+		"expired after an attempt":                {[]error{failing(codes.FailedPrecondition, "ORDER_EXPIRED")}, nil, neverResent("mine")},
+		"expired without an attempt by this call": {[]error{unsent(codes.FailedPrecondition, "ORDER_EXPIRED")}, nil, nothingSent + " Run the command again with --idempotency-key mine and a later --expire."},
+		"price above the limit":                   {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, nothingSent},
+		"idempotency key used for another order":  {[]error{unsent(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, nothingSent},
+		"invalid input":                           {nil, []string{"seed=many"}, nothingSent},
+		"existing output file":                    {nil, []string{"--out", "generate_test.go"}, nothingSent},
 	} {
 		for _, form := range []string{"table", "json"} {
 			got := easelRun(t.Context(), (&orders{errors: test.errors}).serve(t),
@@ -215,7 +215,7 @@ func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // fault A10
 			}
 			for _, wrong := range []string{nothingOrdered, "cheaper", "nother key", "new key", "Check EASEL_API_KEY"} {
 				if strings.Contains(got.stderr+got.stdout, wrong) {
-					t.Errorf("%s: the output has %q:\n%s%s", name, wrong, got.stdout, got.stderr)
+					t.Errorf("%s: the output contains %q:\n%s%s", name, wrong, got.stdout, got.stderr)
 				}
 			}
 		}
@@ -237,9 +237,9 @@ func TestAnErrorAsJSONHasTheOutcomeOverAllAttempts(t *testing.T) {
 		errors []error
 		want   string
 	}{
-		"an earlier attempt may have placed it": {[]error{unknown, unsent(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, "unknown"},
-		"the ledger knows of all attempts":      {[]error{unknown, notPlaced(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, "not_placed"},
-		"an error without details":              {[]error{status.Error(codes.InvalidArgument, "it failed")}, "unknown"},
+		"an earlier attempt may have placed the order":      {[]error{unknown, unsent(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, "unknown"},
+		"the ledger knows that no attempt placed the order": {[]error{unknown, notPlaced(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, "not_placed"},
+		"an error without details":                          {[]error{status.Error(codes.InvalidArgument, "it failed")}, "unknown"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			got := easelRun(t.Context(), (&orders{errors: test.errors}).serve(t), "generate", "studio/any", "-o", "json")
@@ -299,14 +299,14 @@ func TestGenerateStaysForATextAndWritesIt(t *testing.T) {
 	o := &orders{}
 	dial := o.serve(t)
 	if got := easelRun(t.Context(), dial, "generate", "studio/any", "--watch", "-q"); got.stdout != "grey water\nasks\n" {
-		t.Errorf("the text is not the output: %q", got.stdout)
+		t.Errorf("printed %q, want only the text", got.stdout)
 	}
 	path := filepath.Join(t.TempDir(), "poem.txt")
 	got := easelRun(t.Context(), dial, "generate", "studio/any", "--out", path, "-q")
 	if text, err := os.ReadFile(path); err != nil || string(text) != "grey water\nasks\n" || got.stdout != path+"\n" {
-		t.Errorf("%q, %v; printed %q", text, err, got.stdout)
+		t.Errorf("the file contains %q, %v; printed %q", text, err, got.stdout)
 	}
 	if got := easelRun(t.Context(), dial, "generate", "studio/any", "--out", "-"); got.exit != ExitOK || got.stdout != "grey water\nasks\n" {
-		t.Errorf("standard output got %q, exit %d\n%s", got.stdout, got.exit, got.stderr)
+		t.Errorf("--out -: printed %q, exit %d\n%s", got.stdout, got.exit, got.stderr)
 	}
 }

@@ -23,7 +23,7 @@ func TestADeleteThatAllowsAMissingRenderDoesNotClaimThatItWasThere(t *testing.T)
 	} {
 		got := easelRun(t.Context(), dial, append([]string{"delete", "gen_1"}, test.flags...)...)
 		if got.exit != ExitOK || got.stdout != test.want || got.stderr != "" || asked.AllowMissing != (test.flags != nil) {
-			t.Errorf("%q: exit %d after %v, printed\n%s%s", test.flags, got.exit, asked, got.stdout, got.stderr)
+			t.Errorf("%q: exit %d, request %v, printed\n%s%s", test.flags, got.exit, asked, got.stdout, got.stderr)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func TestAnInputThatDoesNotFitIsRefusedByName(t *testing.T) {
 	} {
 		_, err := TypedInputs(described(), []string{test.argument})
 		if err == nil || !strings.Contains(err.Error(), test.name) || !strings.Contains(err.Error(), test.why) {
-			t.Errorf("%s: %v does not name %s and say %q", test.argument, err, test.name, test.why)
+			t.Errorf("%s: got error %v, want one with %s and %q", test.argument, err, test.name, test.why)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestInputsJSONIsPassedOnDigitForDigit(t *testing.T) {
 		}
 	}
 	if _, err := readObject("/nowhere/inputs.json", nil); err == nil || !strings.Contains(err.Error(), "/nowhere/inputs.json") {
-		t.Errorf("a missing file is not named: %v", err)
+		t.Errorf("the error for a missing file lacks its name: %v", err)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // fault A15
 			t.Errorf("the output has no colors or no live lines, which this test needs: %q", written)
 		}
 		if at := strings.Index(written, "\x1b[31me\x1b[0m"); at >= 0 {
-			t.Errorf("the catalog has colored a text: %q", written[max(0, at-300):at+20])
+			t.Errorf("text from the catalog is colored: %q", written[max(0, at-300):at+20])
 		}
 		terminaltest.WantHarmless(t, state.String(), ownCodes.ReplaceAllString(written, "\n"))
 	}
@@ -66,12 +66,12 @@ func TestAttackOfAResultOnStandardOutput(t *testing.T) { // fault A15
 			fmt.Fprintln(term.child, "the end")
 			written := ownCodes.ReplaceAllString(term.until(t, "the end"), "\n")
 			if exit != ExitOK || !strings.Contains(written, `evil\u001b[2J\u001b[31m`) {
-				t.Errorf("%s, %v: exit %d, the terminal got %q", c.name, env, exit, written)
+				t.Errorf("%s, %v: exit %d, terminal output %q", c.name, env, exit, written)
 			}
 			terminaltest.WantHarmless(t, c.name, written)
 		}
 		if got := easelRun(t.Context(), c.dial, c.args...); got.exit != ExitOK || got.stdout != c.raw {
-			t.Errorf("%s: exit %d, a pipe got %q\n%s", c.name, got.exit, got.stdout, got.stderr)
+			t.Errorf("%s: exit %d, piped output %q\n%s", c.name, got.exit, got.stdout, got.stderr)
 		}
 	}
 }

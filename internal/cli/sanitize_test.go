@@ -227,7 +227,7 @@ func wantJSON(t *testing.T, what, text string) {
 			return
 		}
 		if object, ok := value.(map[string]any); ok && object["generationId"] != nil && object["generationId"] != terminaltest.Evil {
-			t.Errorf("%s: the id is %q", what, object["generationId"])
+			t.Errorf("%s: the generation ID is %q", what, object["generationId"])
 		}
 	}
 }

@@ -101,8 +101,8 @@ func TestColourAndLiveLinesFollowTheTerminal(t *testing.T) {
 		env          map[string]string
 		colour, live bool
 	}{
-		"a usual terminal": {map[string]string{"TERM": "xterm"}, true, true},
-		"no colour":        {map[string]string{"NO_COLOR": "1"}, false, true},
+		"a color terminal": {map[string]string{"TERM": "xterm"}, true, true},
+		"colors disabled":  {map[string]string{"NO_COLOR": "1"}, false, true},
 		"a dumb terminal":  {map[string]string{"TERM": "dumb"}, false, false},
 	} {
 		term := openTerminal(t)
@@ -110,10 +110,10 @@ func TestColourAndLiveLinesFollowTheTerminal(t *testing.T) {
 		got := term.until(t, "easel: the render gen_1 failed\r\n")
 		colour, live := strings.Contains(got, "\x1b[3"), strings.Contains(got, "queued 0s")
 		if exit != ExitGenerationFailed || colour != test.colour || live != test.live {
-			t.Errorf("%s: exit %d, colour %v, live lines %v in\n%q", name, exit, colour, live, got)
+			t.Errorf("%s: exit %d, color %v, live lines %v in\n%q", name, exit, colour, live, got)
 		}
 		if live && !strings.Contains(got, "\r\x1b[Jeasel: ") {
-			t.Errorf("%s: the live line remains before the error: %q", name, got)
+			t.Errorf("%s: the live line is not erased before the error: %q", name, got)
 		}
 	}
 }

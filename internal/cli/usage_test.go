@@ -44,7 +44,7 @@ total                 12      1       1        13.30 EUR  0.30 EUR  0.11 EUR
 		PageSize: 1000,
 	}
 	if len(asked) != 2 || !proto.Equal(asked[0], first) || asked[1].PageToken != "2" {
-		t.Errorf("asked for %v", asked)
+		t.Errorf("the requests are %v", asked)
 	}
 }
 
@@ -89,7 +89,7 @@ studio,,10,0,1,1200,0,11,0
 		return nil, failing(codes.InvalidArgument, "INVALID_REQUEST")
 	}}).serve(t)
 	if got := easelRun(t.Context(), none, "usage"); got.exit != ExitUsage || !strings.Contains(got.stderr, "INVALID_REQUEST") {
-		t.Errorf("a rejected report: exit %d, printed\n%s", got.exit, got.stderr)
+		t.Errorf("a rejected request: exit %d, printed\n%s", got.exit, got.stderr)
 	}
 }
 
@@ -125,10 +125,10 @@ func TestAListIsAskedForWhatItsFlagsChoose(t *testing.T) {
 		States: []easelv1.State{easelv1.State_STATE_FAILED, easelv1.State_STATE_REFUNDED, easelv1.State_STATE_DELETED},
 	}
 	if got.exit != ExitOK || !proto.Equal(asked, want) || !strings.Contains(got.stdout, "OWNER") {
-		t.Errorf("exit %d after %v, printed\n%s%s", got.exit, asked, got.stdout, got.stderr)
+		t.Errorf("exit %d, filter %v, printed\n%s%s", got.exit, asked, got.stdout, got.stderr)
 	}
 	if got := easelRun(t.Context(), dial, "list"); got.exit != ExitOK || asked != nil {
-		t.Errorf("without a flag: exit %d after %v", got.exit, asked)
+		t.Errorf("without flags: exit %d, filter %v", got.exit, asked)
 	}
 	for _, args := range [][]string{{"--state", "done"}, {"--label", "a"}} {
 		if got := easelRun(t.Context(), dial, append([]string{"list"}, args...)...); got.exit != ExitUsage {
@@ -141,7 +141,7 @@ func TestAnOrderTakesItsLabelsAlong(t *testing.T) {
 	o := &orders{}
 	got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "--label", "campaign=spring sale", "--label", "job=7")
 	if want := map[string]string{"campaign": "spring sale", "job": "7"}; got.exit != ExitOK || len(o.got) != 1 || !maps.Equal(o.got[0].Labels, want) {
-		t.Errorf("exit %d after %v\n%s", got.exit, o.got, got.stderr)
+		t.Errorf("exit %d, orders %v\n%s", got.exit, o.got, got.stderr)
 	}
 	if got := easelRun(t.Context(), (&orders{}).serve(t), "generate", "studio/any", "--label", "spring"); got.exit != ExitUsage {
 		t.Errorf("an invalid label: exit %d\n%s", got.exit, got.stderr)

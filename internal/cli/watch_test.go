@@ -164,7 +164,7 @@ func TestAWaitSaysOnceThatTheServerIsAwayAsAWatchDoes(t *testing.T) {
 				began := time.Now()
 				<-s.Context().Done()
 				if silent := time.Since(began); silent != 3*heartbeatInterval {
-					t.Errorf("a silent stream is lost after %v", silent)
+					t.Errorf("the client closed a silent stream after %v", silent)
 				}
 				return s.Context().Err()
 			},
@@ -214,10 +214,10 @@ func TestInAPipeAWatchIsPlainLines(t *testing.T) {
 		})
 		got := easelEnv(t.Context(), dial, map[string]string{"LANG": "C.UTF-8", "TERM": "xterm"}, "watch", "gen_1")
 		if all := got.stdout + got.stderr; strings.ContainsAny(all, "\x1b\r") || strings.ContainsFunc(all, func(r rune) bool { return r > '~' }) {
-			t.Errorf("more than plain lines:\n%q", all)
+			t.Errorf("the output is not plain ASCII lines:\n%q", all)
 		}
 		if !strings.Contains(got.stderr, "the catalog does not answer") {
-			t.Errorf("the condition is not printed:\n%s", got.stderr)
+			t.Errorf("the state of the catalog is not printed:\n%s", got.stderr)
 		}
 	})
 }
@@ -272,10 +272,10 @@ func TestALostWatchOfEverythingSaysWhatIsKnownAndKeepsItsFilter(t *testing.T) {
 		}}
 		got := easelRun(ctx, server.serve(t), "watch", "--model", "studio/haiku", "--label", "a=b", "--owner", "shop")
 		if len(asked) != 2 {
-			t.Fatalf("%d streams\n%s", len(asked), got.stderr)
+			t.Fatalf("got %d streams, want 2\n%s", len(asked), got.stderr)
 		}
 		if known := asked[1].GetKnownEtags(); len(asked[0].GetKnownEtags()) > 0 || !maps.Equal(known, map[string]string{"gen_1": queued.String()}) {
-			t.Errorf("first %q is known, then %q", asked[0].GetKnownEtags(), known)
+			t.Errorf("known etags: %q in the first request, %q in the second", asked[0].GetKnownEtags(), known)
 		}
 		for _, r := range asked {
 			if f := r.GetFilter(); f.GetModelId() != "studio/haiku" || f.GetLabels()["a"] != "b" || f.GetOwner() != "shop" {
@@ -283,7 +283,7 @@ func TestALostWatchOfEverythingSaysWhatIsKnownAndKeepsItsFilter(t *testing.T) {
 			}
 		}
 		if !strings.Contains(got.stderr, "easel watch --model studio/haiku --label a=b --owner shop") {
-			t.Errorf("the output suggests another watch:\n%s", got.stderr)
+			t.Errorf("the suggested command lacks the filter:\n%s", got.stderr)
 		}
 	})
 }
