@@ -58,11 +58,11 @@ func TestAnInvalidCallersFileLeavesTheOldOne(t *testing.T) {
 		for range 3 {
 			time.Sleep(time.Second)
 			if hasToken(callers, "one") != "shop" {
-				t.Error("a rejected file is in effect")
+				t.Error("a rejected callers file was applied")
 			}
 		}
 		if n := strings.Count(logs.String(), "unknown team"); n != 1 {
-			t.Errorf("the rejection is logged %d times", n)
+			t.Errorf("the rejection was logged %d times, want 1", n)
 		}
 		change(callersText([2]string{"blog", "two"}))
 		if got := hasToken(callers, "one"); got != "" {
@@ -73,7 +73,7 @@ func TestAnInvalidCallersFileLeavesTheOldOne(t *testing.T) {
 			t.Error("a caller is accepted although the file has no callers")
 		}
 		if !slices.Equal(applied, []int{2, 1, 0}) {
-			t.Errorf("the lists have %v callers", applied)
+			t.Errorf("the applied lists have %v callers", applied)
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestNoCallReadsTheCallersFile(t *testing.T) {
 		s := New(Config{SharedKey: &shared, Callers: callers})
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer one"))
 		if _, err := s.Authenticate(ctx, nil); err != nil || callers.Problem() != nil || logs.Len() > 0 {
-			t.Errorf("a call returned %v; the problem of the file is %v; logged %q", err, callers.Problem(), logs.String())
+			t.Errorf("a call returned %v; the callers file has problem %v; logged %q", err, callers.Problem(), logs.String())
 		}
 	})
 }
@@ -121,27 +121,27 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 		reason string // expected reason for the rejection; empty if the call is accepted
 	}{
 		{"forwarded: a key", forward, []string{"Bearer key"}, "", "/", ""},
-		{"forwarded: the scheme in any case", forward, []string{"bEARER key"}, "", "/", ""},
+		{"forwarded: a scheme in mixed case", forward, []string{"bEARER key"}, "", "/", ""},
 		{"forwarded: no key", forward, nil, "", "", "CREDENTIAL_MISSING"},
-		{"forwarded: a certificate is no key", forward, nil, "shop", "", "CREDENTIAL_MISSING"},
+		{"forwarded: a certificate instead of a key", forward, nil, "shop", "", "CREDENTIAL_MISSING"},
 		{"forwarded: another scheme", forward, []string{"Basic key"}, "", "", "CREDENTIAL_MALFORMED"},
 		{"forwarded: an empty key", forward, []string{"Bearer "}, "", "", "CREDENTIAL_MALFORMED"},
-		{"forwarded: a key with a blank", forward, []string{"Bearer a b"}, "", "", "CREDENTIAL_MALFORMED"},
+		{"forwarded: a key with a space", forward, []string{"Bearer a b"}, "", "", "CREDENTIAL_MALFORMED"},
 		{"forwarded: two keys", forward, []string{"Bearer a", "Bearer b"}, "", "", "CREDENTIAL_MALFORMED"},
 		{"forwarded: a key of 5 KB", forward, []string{"Bearer " + strings.Repeat("k", 5000)}, "", "", "CREDENTIAL_MALFORMED"},
-		{"shared: nobody knows anybody", hold, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
-		{"shared: no proof", known, nil, "", "", "CALLER_UNKNOWN"},
+		{"shared: a token without a callers file", hold, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
+		{"shared: no credentials", known, nil, "", "", "CALLER_UNKNOWN"},
 		{"shared: a known token", known, []string{"Bearer token"}, "", "shop/shop", ""},
 		{"shared: a known token of a team", known, []string{"Bearer of-poster"}, "", "poster/studio", ""},
 		{"shared: a wrong token", known, []string{"Bearer wrong"}, "", "", "CALLER_UNKNOWN"},
-		{"shared: the key itself is no token", known, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
+		{"shared: the API key as a token", known, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
 		{"shared: a certificate", known, nil, "shop.internal", "shop/shop", ""},
-		{"shared: a certificate that nobody lists", known, nil, "shop", "", "CALLER_UNKNOWN"},
-		{"shared: a token before a certificate", known, []string{"Bearer of-poster"}, "shop.internal", "poster/studio", ""},
+		{"shared: an unlisted certificate", known, nil, "shop", "", "CALLER_UNKNOWN"},
+		{"shared: a token and a certificate of different callers", known, []string{"Bearer of-poster"}, "shop.internal", "poster/studio", ""},
 		{"shared: a certificate without a callers file", hold, nil, "billing", "billing/billing", ""},
-		{"shared: a wrong token is not saved by a certificate", known, []string{"Bearer wrong"}, "shop.internal", "", "CALLER_UNKNOWN"},
-		{"anonymous: no proof", anybody, nil, "", "anonymous/", ""},
-		{"anonymous: a certificate that nobody lists", anybody, nil, "shop", "", "CALLER_UNKNOWN"},
+		{"shared: a wrong token with a listed certificate", known, []string{"Bearer wrong"}, "shop.internal", "", "CALLER_UNKNOWN"},
+		{"anonymous: no credentials", anybody, nil, "", "anonymous/", ""},
+		{"anonymous: an unlisted certificate", anybody, nil, "shop", "", "CALLER_UNKNOWN"},
 		{"anonymous: a wrong token", anybody, []string{"Bearer wrong"}, "", "", "CALLER_UNKNOWN"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	}
 	run(t, known)
 	if problems := known.KeyProblems(); len(problems) != 1 || problems["away"] == nil {
-		t.Errorf("the problems are %v", problems)
+		t.Errorf("the key problems are %v, want only one, of the issuer away", problems)
 	}
 	token := func(issuer, subject string) string {
 		return key.sign(t, claims(map[string]any{"iss": issuer, "sub": subject}), nil)
@@ -191,7 +191,7 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	} {
 		ctx, err := s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+bearer)), nil)
 		if err == nil && Of(ctx).Caller != want || err != nil && reasonOf(err) != want {
-			t.Errorf("%.40q is accepted as %v, %v; want %s", bearer, ctx, err, want)
+			t.Errorf("%.40q: got %v, %v; want %s", bearer, ctx, err, want)
 		}
 	}
 
@@ -207,7 +207,7 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 		proctest.Write(t, file, text)
 		known.Reload()
 		if err := still(); (err == nil) != want || known.Problem() != nil {
-			t.Errorf("with %s an open stream has %v; the file has %v", text, err, known.Problem())
+			t.Errorf("with %s: an open stream gets error %v; the file has problem %v", text, err, known.Problem())
 		}
 	}
 }
@@ -240,7 +240,7 @@ func TestTheWeightOfATeamIsThatOfItsRequests(t *testing.T) {
 	a := New(Config{SharedKey: &shared, Callers: callers, AllowAnonymous: true})
 	for token, want := range map[string]float64{"one": 2.5, "two": 1, "three": 1, "": 1} {
 		if i, err := a.identify(token, nil); err != nil || i.APIKey.Weight != want {
-			t.Errorf("%q has the weight %v, %v", token, i.APIKey.Weight, err)
+			t.Errorf("token %q: got weight %v, %v", token, i.APIKey.Weight, err)
 		}
 	}
 	if i, err := a.Renewed(Of(t.Context())); i != unauthenticated || err != nil {

@@ -74,21 +74,21 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"a redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) }, "status 302"},
-		"a redirect home": {func(w http.ResponseWriter, r *http.Request) {
+		"a redirect to another server": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) }, "status 302"},
+		"a redirect to the same server": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/other", http.StatusMovedPermanently)
 		}, "status 301"},
-		"an error":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "status 500"},
-		"no content":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, "status 204"},
-		"a page":        {answerWith("<html>log in</html>"), "invalid JSON Web Key Set"},
-		"too much":      {answerWith(`{"keys":[],"x":"` + strings.Repeat("a", maxKeysBytes) + `"}`), "too large"},
-		"a slow answer": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "deadline exceeded"},
-		"half an answer": {func(w http.ResponseWriter, r *http.Request) {
+		"an internal server error": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "status 500"},
+		"no content":               {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, "status 204"},
+		"an HTML page":             {answerWith("<html>log in</html>"), "invalid JSON Web Key Set"},
+		"a body that is too large": {answerWith(`{"keys":[],"x":"` + strings.Repeat("a", maxKeysBytes) + `"}`), "too large"},
+		"no response":              {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "deadline exceeded"},
+		"an incomplete body": {func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, keys[:9])
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}, "deadline exceeded"},
-		"a cut connection": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
+		"a closed connection": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 	} {
 		patience := time.Minute
 		if row.want == "deadline exceeded" {
@@ -97,7 +97,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 		if err := read(row.answer, patience); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v", what, err)
 		} else if strings.Contains(err.Error(), "of-the-pod") || strings.Contains(err.Error(), server.URL) {
-			t.Errorf("%s: the error has a token or the address: %v", what, err)
+			t.Errorf("%s: the error contains the token or the URL: %v", what, err)
 		}
 	}
 	if n := elsewhere.asked.Load(); n > 0 {
@@ -109,7 +109,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 	}
 	server.Close()
 	if err := read(nil, time.Minute); err == nil {
-		t.Error("an unavailable server has keys")
+		t.Error("keys were read from a closed server")
 	}
 }
 
@@ -125,15 +125,15 @@ func TestTheFilesOfAnIssuerAreChecked(t *testing.T) {
 		issuer Issuer
 		want   string
 	}{
-		"good keys":           {Issuer{KeysFile: keys}, ""},
-		"an address":          {Issuer{KeysURL: "https://nowhere.example"}, ""},
-		"no keys":             {Issuer{KeysFile: text}, "jwks_file: invalid JSON Web Key Set"},
-		"an empty set":        {Issuer{KeysFile: proctest.File(t, `{"keys":[]}`)}, ""},
-		"a missing file":      {Issuer{KeysFile: "/nowhere/keys"}, "jwks_file: open /nowhere/keys"},
-		"a missing authority": {Issuer{KeysURL: "https://a", CAFile: "/nowhere/ca"}, "ca_file: open /nowhere/ca"},
-		"no authority":        {Issuer{KeysURL: "https://a", CAFile: text}, "ca_file: no certificate found"},
-		"a missing token":     {Issuer{KeysURL: "https://a", TokenFile: "/nowhere/token"}, "token_file: open /nowhere/token"},
-		"no token":            {Issuer{KeysURL: "https://a", TokenFile: text}, "token_file: invalid token"},
+		"a valid key set":                 {Issuer{KeysFile: keys}, ""},
+		"a URL":                           {Issuer{KeysURL: "https://nowhere.example"}, ""},
+		"a file without a key set":        {Issuer{KeysFile: text}, "jwks_file: invalid JSON Web Key Set"},
+		"an empty key set":                {Issuer{KeysFile: proctest.File(t, `{"keys":[]}`)}, ""},
+		"a missing key file":              {Issuer{KeysFile: "/nowhere/keys"}, "jwks_file: open /nowhere/keys"},
+		"a missing CA file":               {Issuer{KeysURL: "https://a", CAFile: "/nowhere/ca"}, "ca_file: open /nowhere/ca"},
+		"a CA file without a certificate": {Issuer{KeysURL: "https://a", CAFile: text}, "ca_file: no certificate found"},
+		"a missing token file":            {Issuer{KeysURL: "https://a", TokenFile: "/nowhere/token"}, "token_file: open /nowhere/token"},
+		"an invalid token file":           {Issuer{KeysURL: "https://a", TokenFile: text}, "token_file: invalid token"},
 	} {
 		if err := row.issuer.Check(); (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v", what, err)
@@ -148,11 +148,11 @@ func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
 	v.ReadKeys(t.Context())
 	for range 100 {
 		if _, _, err := v.verify(next.sign(t, claims(nil), nil)); !errors.Is(err, errUnknownKey) {
-			t.Fatalf("a token that may be newer than the keys: %v", err)
+			t.Fatalf("a token with an unknown key: %v", err)
 		}
 	}
 	if n := server.asked.Load(); n != 1 {
-		t.Errorf("the keys were requested %d times", n)
+		t.Errorf("the keys were requested %d times, want 1", n)
 	}
 	v.ReadKeys(t.Context())
 	if n := server.asked.Load(); n != 1 {
@@ -167,7 +167,7 @@ func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
 		t.Errorf("after the key was loaded: %v", err)
 	}
 	if n := server.asked.Load(); n != 2 {
-		t.Errorf("the keys were requested %d times", n)
+		t.Errorf("the keys were requested %d times, want 2", n)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestAKeySetWithoutUsableKeysRevokesTheOldOnes(t *testing.T) {
 	key, private := newSigning(t, "one", jose.ES256), newSigning(t, "one", jose.ES256)
 	encrypting := private
 	encrypting.public.Use = "enc"
-	for name, emptied := range map[string]string{"an empty set": `{"keys":[]}`, "a set with a key for encryption": keySet(t, encrypting)} {
+	for name, emptied := range map[string]string{"an empty key set": `{"keys":[]}`, "a key set with only an encryption key": keySet(t, encrypting)} {
 		server := startKeysServer(t, answerWith(keySet(t, key)))
 		issuer := server.issuer(t)
 		logs := proctest.NewOutput()
@@ -194,7 +194,7 @@ func TestAKeySetWithoutUsableKeysRevokesTheOldOnes(t *testing.T) {
 			}
 		}
 		if len(v.KeyProblems()) > 0 || strings.Count(logs.String(), "keys=0") != 1 {
-			t.Errorf("%s: the problems are %v", name, v.KeyProblems())
+			t.Errorf("%s: key problems %v, or no single log line with keys=0", name, v.KeyProblems())
 		}
 	}
 }
@@ -231,7 +231,7 @@ func TestAnEditedIssuerKeepsItsKeysWhileItIsAway(t *testing.T) {
 	moved.KeysURL += "/elsewhere"
 	v.edit(t, moved)
 	if err := verify("easel2"); !errors.Is(err, errNoKeys) {
-		t.Errorf("with keys of another address: %v", err)
+		t.Errorf("after a change of the URL of the keys: %v", err)
 	}
 }
 

@@ -67,7 +67,7 @@ func TestAFileSaysWhoHasWhichToken(t *testing.T) {
 		t.Errorf("the first caller is %+v", poster)
 	}
 	if poster.Team.Events == nil || *poster.Team.Events != (Events{"https://studio.example/events", "studio.secret"}) {
-		t.Errorf("its events go to %+v", poster.Team.Events)
+		t.Errorf("the events of the first caller's team go to %+v", poster.Team.Events)
 	}
 	if teams := list.Teams; len(teams) != 2 || teams["studio"].Name != "studio" || teams["idle"].Events != nil || teams["idle"].Allows("any/model") {
 		t.Errorf("the teams are %+v", teams)
@@ -99,7 +99,7 @@ func TestAFileSaysWhoHasWhichCertificate(t *testing.T) {
 		{nil, ""},
 	} {
 		if got := nameOf(list.byCertificate(row.names)); got != row.want {
-			t.Errorf("%q is the certificate of %q, want %q", row.names, got, row.want)
+			t.Errorf("the certificate %q belongs to %q, want %q", row.names, got, row.want)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func TestAFileSaysWhoHasWhichSubject(t *testing.T) {
 	list := mustParse(t, issuers+"callers: [{name: poster, issuer: i, subjects: [s, 'spiffe://b/c']}, {name: flyer, issuer: j, subjects: [s]}]\n")
 	for subject, want := range map[Subject]string{{"i", "s"}: "poster", {"i", "spiffe://b/c"}: "poster", {"j", "s"}: "flyer", {"j", "spiffe://b/c"}: "", {"", "s"}: "", {}: ""} {
 		if got := nameOf(list.subjects[subject]); got != want {
-			t.Errorf("%v is %q", subject, got)
+			t.Errorf("the subject %v belongs to %q", subject, got)
 		}
 	}
 }

@@ -16,13 +16,13 @@ func TestParseAcceptsWhatTheSchemaAndTheNamesAllow(t *testing.T) {
 	judge := func(text string, want bool) {
 		t.Helper()
 		if _, err := parse(text); (err == nil) != want {
-			t.Errorf("%q is read with %v", text, err)
+			t.Errorf("parsing %q returned %v", text, err)
 		}
 	}
 	_, documented, _ := strings.Cut(proctest.Read(t, "docs/operators.md"), "```yaml\nissuers:")
 	documented, _, found := strings.Cut("issuers:"+documented, "```")
 	if !found || len(documented) < 500 {
-		t.Fatalf("the page has no issuers: %q", documented)
+		t.Fatalf("docs/operators.md has no example of issuers: %q", documented)
 	}
 	for _, text := range []string{
 		proctest.Read(t, "deploy/callers.yaml"), documented, example[:strings.Index(example, "callers:")] + "callers: []", "callers: []", "teams: {}\ncallers: []",

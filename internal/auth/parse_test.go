@@ -15,14 +15,14 @@ func TestEveryFaultOfAFileIsToldWithItsLine(t *testing.T) {
 		words []string // words that the error messages must contain
 	}{
 		{"an empty file", "", []int{1}, []string{"wrong file: A mapping with the callers"}},
-		{"a comment alone", "# nobody\n", []int{1}, []string{"wrong file"}},
-		{"teams alone", "\nteams: {}\n", []int{2}, []string{"callers is missing"}},
-		{"no YAML", "callers:\n  - name: a\n - b\n", []int{2}, []string{"invalid YAML: did not find expected key"}},
+		{"only a comment", "# nobody\n", []int{1}, []string{"wrong file"}},
+		{"only teams", "\nteams: {}\n", []int{2}, []string{"callers is missing"}},
+		{"invalid YAML", "callers:\n  - name: a\n - b\n", []int{2}, []string{"invalid YAML: did not find expected key"}},
 		{"an alias without an anchor", "callers:\n  - name: a\n    tokens: [*hunter2-token]\n", []int{1}, []string{"invalid YAML: unknown anchor …"}},
 		{"two documents", "callers: []\n---\ncallers: []\n", []int{2}, []string{"second document"}},
 		{"a list", "- name: a\n", []int{1}, []string{"wrong file"}},
-		{"the lines of before", "billing hunter2-token\n", []int{1}, []string{"wrong file"}},
-		{"a name twice", "callers: []\nhunter2: []\nhunter2: []\n", []int{3}, []string{"mapping key … already defined at line 2"}},
+		{"a plain string", "billing hunter2-token\n", []int{1}, []string{"wrong file"}},
+		{"a duplicate key", "callers: []\nhunter2: []\nhunter2: []\n", []int{3}, []string{"mapping key … already defined at line 2"}},
 		{"callers without a list", "callers: {name: a}\n", []int{1}, []string{"wrong callers: A list of the services"}},
 		{"callers without a value", "callers:\n", []int{1}, []string{"wrong callers"}},
 		{"a caller without a name", "callers:\n  - tokens: []\n", []int{2}, []string{"name is missing"}},
@@ -62,7 +62,7 @@ callers:
     team: hunter2 token
 `, []int{3, 4, 6, 7, 8, 9, 10}, []string{"wrong teams: A mapping of names to teams. A name is text of 1 to 63 letters", "wrong teams", "wrong name: The name", "not anonymous", "wrong name", "63 letters", "wrong team: "}},
 		{"a name that is a number", "teams: {7: {}}\ncallers: []", []int{1}, []string{"wrong teams: A mapping of names to teams. A name is text"}},
-		{"names of others", `
+		{"unknown teams and duplicate names", `
 teams:
   a: {}
 callers:
@@ -86,7 +86,7 @@ callers:
   - name: c
     tokens: hunter2-token
 `, []int{5, 6, 8, 8, 9, 9, 11}, []string{"wrong tokens: A list of hashes of its service tokens, each sha256:<64 hex", "wrong tokens", "wrong tokens", "wrong tokens", "wrong certificates: A list of DNS names or URIs", "wrong certificates", "wrong tokens"}},
-		{"credentials of others", `
+		{"duplicate credentials", `
 issuers: [{issuer: i, audience: a, jwks_file: k}]
 callers:
   - {name: a, tokens: ["<one>"], certificates: [x.internal], subjects: [x]}
@@ -106,9 +106,9 @@ callers:
 			"wrong jwks_url: The address of its public keys", "wrong audience", "wrong issuers: An issuer has jwks_file or jwks_url, and not both. ca_file and token_file need jwks_url", "wrong jwks_file",
 			"issuer is missing", "wrong audience", "wrong issuers", "wrong subjects",
 		}},
-		{"an issuer twice", "issuers:\n  - {issuer: i, audience: a, jwks_file: k}\n  - {issuer: i, audience: b, jwks_file: k}\ncallers: [{name: a, issuer: hunter2}]\n", []int{3, 4}, []string{"this issuer is listed twice", "unknown issuer of subjects"}},
+		{"a duplicate issuer", "issuers:\n  - {issuer: i, audience: a, jwks_file: k}\n  - {issuer: i, audience: b, jwks_file: k}\ncallers: [{name: a, issuer: hunter2}]\n", []int{3, 4}, []string{"this issuer is listed twice", "unknown issuer of subjects"}},
 		{"subjects without an issuer", "callers:\n  - {name: a, subjects: [hunter2]}\n", []int{2}, []string{"unknown issuer of subjects; add one"}},
-		{"subjects of one of two issuers", "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: j, audience: a, jwks_file: k}]\ncallers:\n  - {name: a, subjects: [hunter2]}\n", []int{3}, []string{"set the caller's issuer"}},
+		{"subjects of an ambiguous issuer", "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: j, audience: a, jwks_file: k}]\ncallers:\n  - {name: a, subjects: [hunter2]}\n", []int{3}, []string{"set the caller's issuer"}},
 		{"labels and thresholds", `
 teams:
   a:
@@ -123,7 +123,7 @@ callers: []
 			"wrong daily_cents: A whole number of cents", "wrong thresholds: A list of 1 to 10 whole percentages", "wrong required: A list of 1 to 16 names", "unknown member thresholds; the members here are daily_cents, monthly_cents",
 			"wrong monthly_cents: A whole number of cents", "secret_file is missing", "wrong url: The address",
 		}},
-		{"a label that no order has", "teams:\n  a:\n    labels:\n      budgets:\n        Project: {}\ncallers: []\n", []int{5}, []string{"invalid label name; use up to 63"}},
+		{"an invalid label name", "teams:\n  a:\n    labels:\n      budgets:\n        Project: {}\ncallers: []\n", []int{5}, []string{"invalid label name; use up to 63"}},
 		{"budgets and models", `
 teams:
   a:
@@ -184,7 +184,7 @@ func FuzzAFileLetsInNobodyElse(f *testing.F) {
 			return
 		}
 		if caller := byToken(list, token); caller != nil && !strings.Contains(strings.ToLower(text), Hash(token)) && !strings.Contains(text, `\`) {
-			t.Errorf("%q accepts %q as %q", text, token, caller.Name)
+			t.Errorf("the file %q accepts the token %q as %q", text, token, caller.Name)
 		}
 	})
 }

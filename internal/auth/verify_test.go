@@ -175,14 +175,14 @@ func TestATokenOfAnIssuerNamesItsSubject(t *testing.T) {
 		key := newSigning(t, "one", algorithm)
 		v, _ := startIssuers(t, issuerWith(t, keySet(t, key)))
 		for what, changes := range map[string]map[string]any{
-			"one audience": nil, "two audiences": {"aud": []string{"other", "easel"}}, "a subject of SPIFFE": {"sub": "spiffe://house/poster"},
-			"no iat": {"iat": nil}, "a small difference of clocks": {"exp": time.Now().Unix() - 20, "nbf": time.Now().Unix() + 20},
+			"one audience": nil, "two audiences": {"aud": []string{"other", "easel"}}, "a SPIFFE subject": {"sub": "spiffe://house/poster"},
+			"no iat": {"iat": nil}, "a small clock skew": {"exp": time.Now().Unix() - 20, "nbf": time.Now().Unix() + 20},
 		} {
 			said := claims(changes)
 			got, until, err := v.verify(key.sign(t, said, nil))
 			want, end := Subject{"https://issuer.example", said["sub"].(string)}, time.Unix(said["exp"].(int64), 0).Add(leeway)
 			if got != want || !until.Equal(end) || err != nil {
-				t.Errorf("%s, %s: the token names %v until %v, %v", algorithm, what, got, until, err)
+				t.Errorf("%s, %s: got subject %v until %v, %v", algorithm, what, got, until, err)
 			}
 		}
 	}
@@ -214,43 +214,43 @@ func TestNoForgedTokenNamesAnybody(t *testing.T) {
 		token string
 		want  error
 	}{
-		"no token":                       {"easel_0123456789", errNoToken},
-		"nothing":                        {"", errNoToken},
-		"three empty parts":              {"..", errNoToken},
-		"alg none":                       {encode(map[string]any{"alg": "none", "kid": "one"}) + "." + parts[1] + ".", errNoToken},
-		"alg none with the signature":    {encode(map[string]any{"alg": "none", "kid": "one"}) + "." + parts[1] + "." + parts[2], errNoToken},
-		"alg of another case":            {encode(map[string]any{"alg": "rs256", "kid": "one"}) + "." + parts[1] + "." + parts[2], errNoToken},
-		"HS256 with the public key":      {hmac, errNoToken},
-		"no signature":                   {parts[0] + "." + parts[1] + ".", errWrongSigned},
-		"another's signature":            {stranger.sign(t, claims(nil), nil), errWrongSigned},
-		"other claims":                   {parts[0] + "." + encode(claims(map[string]any{"sub": "ops"})) + "." + parts[2], errWrongSigned},
-		"another algorithm of the key":   {encode(map[string]any{"alg": "PS256", "kid": "one"}) + "." + parts[1] + "." + parts[2], errUnknownKey},
-		"the kid of a key of other kind": {encode(map[string]any{"alg": "RS256", "kid": "two"}) + "." + parts[1] + "." + parts[2], errUnknownKey},
-		"a kid that is a path":           {unlisted.sign(t, claims(map[string]any{"iat": now - 60}), nil), errUnknownKey},
-		"a key of its own":               {stranger.sign(t, claims(nil), map[jose.HeaderKey]any{"jwk": json.RawMessage(embedded)}), errWrongSigned},
-		"an address of keys":             {stranger.sign(t, claims(nil), map[jose.HeaderKey]any{"jku": "https://evil.example/keys"}), errWrongSigned},
-		"an extension that must be kept": {key.sign(t, claims(nil), map[jose.HeaderKey]any{"crit": []string{"x"}, "x": 1}), errWrongSigned},
-		"a logout":                       {key.sign(t, claims(nil), map[jose.HeaderKey]any{"typ": "logout+jwt"}), errKind},
-		"another audience":               {key.sign(t, claims(map[string]any{"aud": "catalog"}), nil), errAudience},
-		"no audience":                    {key.sign(t, claims(map[string]any{"aud": nil}), nil), errAudience},
-		"a part of the audience":         {key.sign(t, claims(map[string]any{"aud": "easel2"}), nil), errAudience},
-		"another issuer":                 {key.sign(t, claims(map[string]any{"iss": "https://issuer.example/"}), nil), errIssuer},
-		"no issuer":                      {key.sign(t, claims(map[string]any{"iss": nil}), nil), errIssuer},
-		"no subject":                     {key.sign(t, claims(map[string]any{"sub": nil}), nil), errNoSubject},
-		"expired":                        {key.sign(t, claims(map[string]any{"exp": now - 31}), nil), errExpired},
-		"endless":                        {key.sign(t, claims(map[string]any{"exp": nil}), nil), errEndless},
-		"not yet valid":                  {key.sign(t, claims(map[string]any{"nbf": now + 60}), nil), errNotYet},
-		"made tomorrow":                  {key.sign(t, claims(map[string]any{"iat": now + 86400}), nil), errNotYet},
-		"a time beyond all numbers":      {key.sign(t, claims(map[string]any{"exp": json.Number("1e300")}), nil), errNoToken},
-		"a name that is a number":        {key.sign(t, claims(map[string]any{"sub": 7}), nil), errNoToken},
-		"claims that are a list":         {parts[0] + "." + encode([]int{1}) + "." + parts[2], errNoToken},
-		"claims twice":                   {parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"a","sub":"poster"}`)) + "." + parts[2], errNoToken},
-		"a megabyte":                     {strings.Repeat("a", 1<<20), errNoToken},
-		"a megabyte of dots":             {strings.Repeat(".", 1<<20), errNoToken},
-		"a megabyte of claims":           {parts[0] + "." + strings.Repeat("A", 1<<20) + "." + parts[2], errNoToken},
+		"a token that is not a JWT":          {"easel_0123456789", errNoToken},
+		"an empty token":                     {"", errNoToken},
+		"three empty parts":                  {"..", errNoToken},
+		"alg none":                           {encode(map[string]any{"alg": "none", "kid": "one"}) + "." + parts[1] + ".", errNoToken},
+		"alg none with the signature":        {encode(map[string]any{"alg": "none", "kid": "one"}) + "." + parts[1] + "." + parts[2], errNoToken},
+		"alg in lower case":                  {encode(map[string]any{"alg": "rs256", "kid": "one"}) + "." + parts[1] + "." + parts[2], errNoToken},
+		"HS256 with the public key":          {hmac, errNoToken},
+		"no signature":                       {parts[0] + "." + parts[1] + ".", errWrongSigned},
+		"a signature by another key":         {stranger.sign(t, claims(nil), nil), errWrongSigned},
+		"claims changed after signing":       {parts[0] + "." + encode(claims(map[string]any{"sub": "ops"})) + "." + parts[2], errWrongSigned},
+		"another algorithm for the key":      {encode(map[string]any{"alg": "PS256", "kid": "one"}) + "." + parts[1] + "." + parts[2], errUnknownKey},
+		"the kid of a key of another type":   {encode(map[string]any{"alg": "RS256", "kid": "two"}) + "." + parts[1] + "." + parts[2], errUnknownKey},
+		"a kid that is a path":               {unlisted.sign(t, claims(map[string]any{"iat": now - 60}), nil), errUnknownKey},
+		"a key in the token (jwk)":           {stranger.sign(t, claims(nil), map[jose.HeaderKey]any{"jwk": json.RawMessage(embedded)}), errWrongSigned},
+		"a URL of keys in the token (jku)":   {stranger.sign(t, claims(nil), map[jose.HeaderKey]any{"jku": "https://evil.example/keys"}), errWrongSigned},
+		"an unknown critical header (crit)":  {key.sign(t, claims(nil), map[jose.HeaderKey]any{"crit": []string{"x"}, "x": 1}), errWrongSigned},
+		"a logout token":                     {key.sign(t, claims(nil), map[jose.HeaderKey]any{"typ": "logout+jwt"}), errKind},
+		"another audience":                   {key.sign(t, claims(map[string]any{"aud": "catalog"}), nil), errAudience},
+		"no audience":                        {key.sign(t, claims(map[string]any{"aud": nil}), nil), errAudience},
+		"an audience that starts with easel": {key.sign(t, claims(map[string]any{"aud": "easel2"}), nil), errAudience},
+		"another issuer":                     {key.sign(t, claims(map[string]any{"iss": "https://issuer.example/"}), nil), errIssuer},
+		"no issuer":                          {key.sign(t, claims(map[string]any{"iss": nil}), nil), errIssuer},
+		"no subject":                         {key.sign(t, claims(map[string]any{"sub": nil}), nil), errNoSubject},
+		"expired":                            {key.sign(t, claims(map[string]any{"exp": now - 31}), nil), errExpired},
+		"no expiration time":                 {key.sign(t, claims(map[string]any{"exp": nil}), nil), errEndless},
+		"not yet valid":                      {key.sign(t, claims(map[string]any{"nbf": now + 60}), nil), errNotYet},
+		"issued in the future":               {key.sign(t, claims(map[string]any{"iat": now + 86400}), nil), errNotYet},
+		"an expiration time of 1e300":        {key.sign(t, claims(map[string]any{"exp": json.Number("1e300")}), nil), errNoToken},
+		"a numeric subject":                  {key.sign(t, claims(map[string]any{"sub": 7}), nil), errNoToken},
+		"claims in an array":                 {parts[0] + "." + encode([]int{1}) + "." + parts[2], errNoToken},
+		"a duplicate claim":                  {parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"a","sub":"poster"}`)) + "." + parts[2], errNoToken},
+		"a megabyte without dots":            {strings.Repeat("a", 1<<20), errNoToken},
+		"a megabyte of dots":                 {strings.Repeat(".", 1<<20), errNoToken},
+		"a megabyte of claims":               {parts[0] + "." + strings.Repeat("A", 1<<20) + "." + parts[2], errNoToken},
 	} {
 		if subject, _, err := v.verify(row.token); subject != (Subject{}) || !errors.Is(err, row.want) {
-			t.Errorf("%s names %v, with %v", what, subject, err)
+			t.Errorf("%s: got subject %v, error %v", what, subject, err)
 		}
 	}
 	if _, _, err := v.verify(good); err != nil {
@@ -264,11 +264,11 @@ func TestATokenIsOfItsOwnIssuer(t *testing.T) {
 	second.Name = "https://other.example"
 	v, _ := startIssuers(t, first, second)
 	if _, _, err := v.verify(there.sign(t, claims(nil), nil)); !errors.Is(err, errWrongSigned) {
-		t.Errorf("a token that another issuer's key signed: %v", err)
+		t.Errorf("a token signed by another issuer's key: %v", err)
 	}
 	subject, _, err := v.verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil))
 	if err != nil || subject != (Subject{"https://other.example", "poster"}) {
-		t.Errorf("the other issuer's token names %v, %v", subject, err)
+		t.Errorf("the other issuer's token: got subject %v, error %v", subject, err)
 	}
 }
 
@@ -293,22 +293,22 @@ func TestATokenIsVerifiedWhileItsKeyIsInForce(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		verify("later", token, nil)
 		rotate(old, next)
-		verify("beside a new key", token, nil)
-		verify("by the new key", next.sign(t, claims(nil), nil), nil)
+		verify("after a new key was added", token, nil)
+		verify("signed with the new key", next.sign(t, claims(nil), nil), nil)
 		rotate(next)
 		time.Sleep(time.Minute)
-		verify("when its key has gone", old.sign(t, claims(map[string]any{"iat": time.Now().Unix() - 120}), nil), errUnknownKey)
-		verify("verified before, after its key was removed", token, errUnknownKey)
+		verify("a new token after its key was removed", old.sign(t, claims(map[string]any{"iat": time.Now().Unix() - 120}), nil), errUnknownKey)
+		verify("a verified token after its key was removed", token, errUnknownKey)
 		rotate(old, next)
-		verify("when its key is back", token, nil)
+		verify("after its key was added again", token, nil)
 		time.Sleep(5 * time.Minute)
-		verify("when it has expired", token, errExpired)
+		verify("after it has expired", token, errExpired)
 		fresh := old.sign(t, claims(nil), nil)
-		verify("another one", fresh, nil)
+		verify("a new token", fresh, nil)
 		v.edit(t)
-		verify("without its issuer", fresh, errIssuer)
+		verify("after its issuer was removed", fresh, errIssuer)
 		if n := strings.Count(logs.String(), "issuer keys changed"); n != 4 {
-			t.Errorf("new keys are logged %d times", n)
+			t.Errorf("changes of keys were logged %d times, want 4", n)
 		}
 	})
 }
@@ -333,14 +333,14 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		time.Sleep(time.Minute)
 		age(keysTTL - 2*time.Minute)
 		if _, _, err := v.verify(token); err != nil || v.KeyProblems()[issuer.Name] == nil {
-			t.Errorf("within a day: %v; the problem is %v", err, v.KeyProblems())
+			t.Errorf("within a day: %v; key problem %v", err, v.KeyProblems())
 		}
 		age(2 * time.Minute)
 		if _, _, err := v.verify(token); !errors.Is(err, errOldKeys) {
 			t.Errorf("after a day: %v", err)
 		}
 		if n := strings.Count(logs.String(), "issuer keys unreadable"); n != 1 {
-			t.Errorf("the read error is logged %d times", n)
+			t.Errorf("the read error was logged %d times, want 1", n)
 		}
 		proctest.Write(t, issuer.KeysFile, keySet(t, key))
 		time.Sleep(2 * time.Second)
@@ -381,7 +381,7 @@ func TestKeysThatVerifyNothingAreLeftOut(t *testing.T) {
 	}
 	for _, bad := range []string{"", "7", "[]", "{}", `{"keys":7}`, `{"keys":null}`, `{"keys":[` + strings.Repeat("{},", maxKeys) + `{}]}`} {
 		if keys, err := parseKeys([]byte(bad)); err == nil {
-			t.Errorf("%.60q has the keys %v", bad, keys)
+			t.Errorf("%.60q: got keys %v, want an error", bad, keys)
 		}
 	}
 }
