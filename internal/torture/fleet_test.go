@@ -294,7 +294,7 @@ func (f *fleet) read() error {
 	began := time.Now()
 	_, err := f.client(0).GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: f.ids[0], MaxStaleness: durationpb.New(0)})
 	if took := time.Since(began); took > 1500*time.Millisecond {
-		f.t.Errorf("after %v a read returned %v", took, status.Code(err))
+		f.t.Errorf("a read took %v and returned %v", took, status.Code(err))
 	}
 	return err
 }
@@ -304,7 +304,7 @@ func (f *fleet) read() error {
 func (f *fleet) end() {
 	f.t.Helper()
 	f.meter.set("succeeded", f.ids...)
-	eventually(f.t, "the end of every watch", func() bool { return f.count(func(w *watcher) bool { return w.over }) == len(f.watchers) })
+	eventually(f.t, "the terminal state in every watch", func() bool { return f.count(func(w *watcher) bool { return w.over }) == len(f.watchers) })
 	run := promises.Run{Events: f.record.Sorted(), Truth: map[string]promises.Truth{}}
 	for _, id := range f.ids {
 		run.Truth[id] = promises.Truth{Owner: "fleet", State: catalog.StateSucceeded}

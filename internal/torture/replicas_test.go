@@ -30,7 +30,7 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 		replicas int
 		happens  func(f *fleet)
 	}{
-		{"that divide the rate of polls", 4, (*fleet).divide},
+		{"that divide the poll rate", 4, (*fleet).divide},
 		{"behind a pooler in transaction mode", 4, func(f *fleet) { // uses the pooler only after the first start, which creates the schema and therefore needs a dedicated session
 			f.use(f.postgres.Pool(f.t, strings.TrimPrefix(f.url.Path, "/")))
 			f.replaceAll()
@@ -43,7 +43,7 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 			}
 			f.changed("after all were killed")
 		}},
-		{"of which one is cut from the database", 3, func(f *fleet) {
+		{"one of which loses its database", 3, func(f *fleet) {
 			f.ledgers[0].Darken()
 			f.changed("on both sides")
 			f.ledgers[0].Light()
@@ -61,8 +61,8 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 			f.postgres.Kill()
 			f.changed("without a database")
 		}},
-		{"whose catalog is a black hole", 3, (*fleet).loseCatalog},
-		{"of which one is stopped", 3, (*fleet).stopOne},
+		{"whose catalog does not respond", 3, (*fleet).loseCatalog},
+		{"one of which is paused", 3, (*fleet).stopOne},
 		{"that are replaced one by one", 3, func(f *fleet) {
 			f.replaceAll()
 			f.changed("at every watch")
@@ -99,12 +99,12 @@ func (f *fleet) loseCatalog() {
 	f.t.Helper()
 	f.upstream.Darken()
 	if err := f.read(); status.Code(err) != codes.DeadlineExceeded && status.Code(err) != codes.Unavailable {
-		f.t.Errorf("a read without a response ended with %v", err)
+		f.t.Errorf("a read during the outage returned %v", err)
 	}
-	eventually(f.t, "heartbeats that report it", func() bool { return f.count(func(w *watcher) bool { return w.unreachable }) == len(f.watchers) })
+	eventually(f.t, "heartbeats that report the outage", func() bool { return f.count(func(w *watcher) bool { return w.unreachable }) == len(f.watchers) })
 	f.upstream.Light()
 	f.changed("after the black hole")
-	eventually(f.t, "the end of dead connections", func() bool { return !f.upstream.HasFrozen() })
+	eventually(f.t, "closed dead connections", func() bool { return !f.upstream.HasFrozen() })
 	if err := f.read(); err != nil {
 		f.t.Error(err)
 	}
@@ -123,12 +123,12 @@ func (f *fleet) stopOne() {
 		f.meter.set("succeeded", id)
 	}
 	waiting := func(w *watcher) bool { return half[w.id] && !w.over }
-	eventually(f.t, "the ends at the replicas that run", func() bool { return f.count(func(w *watcher) bool { return waiting(w) && w.on != stopped }) == 0 })
+	eventually(f.t, "the terminal states at the running replicas", func() bool { return f.count(func(w *watcher) bool { return waiting(w) && w.on != stopped }) == 0 })
 	if f.count(waiting) == 0 {
 		f.t.Error("the paused replica has no watch")
 	}
 	f.signal(f.replicas[stopped], syscall.SIGCONT)
-	eventually(f.t, "the ends at the one that was stopped", func() bool { return f.count(waiting) == 0 })
+	eventually(f.t, "the terminal states at the paused replica", func() bool { return f.count(waiting) == 0 })
 }
 
 // replaceAll stops the replicas one at a time, and starts a new replica for each.

@@ -97,7 +97,7 @@ func (g *gallery) erase(all int) {
 	}
 	g.awaitObjects(0)
 	if rows := g.count(`SELECT COUNT(*) FROM contents`); rows != 0 {
-		g.Errorf("%d rows of copies are left", rows)
+		g.Errorf("%d rows of copies remain", rows)
 	}
 	if dump := g.postgres.Dump(g.T, g.ledger); bytes.Contains(dump, []byte(`"result `)) {
 		g.Error("the ledger still contains a prompt")
