@@ -9,18 +9,18 @@ import (
 // report the charge early, late or never. A read may fail to find the generation. Such a read is witnessed if another
 // read succeeded at about the same time. A call through Easel may delete the generation.
 var looks = map[string]Observation{
-	"queued":               {Status: Queued},
-	"queued, free":         {Status: Queued, CostCents: new(int64(0))},
-	"running, in part":     {Status: Running, CostCents: new(int64(4))},
-	"succeeded":            {Status: Succeeded},
-	"succeeded, whole":     {Status: Succeeded, Whole: true},
-	"succeeded, dearer":    {Status: Succeeded, CostCents: new(int64(13))},
-	"failed":               {Status: Failed, CostCents: new(int64(11))},
-	"refunded":             {Status: Refunded, CostCents: new(int64(11))},
-	"not found":            {NotFound: true, Witnessed: true},
-	"not found, unwitness": {NotFound: true},
-	"gone":                 {NotFound: true, Deleted: true},
-	"deleted":              {Deleted: true},
+	"queued":                            {Status: Queued},
+	"queued, zero charge":               {Status: Queued, CostCents: new(int64(0))},
+	"running, partial charge":           {Status: Running, CostCents: new(int64(4))},
+	"succeeded":                         {Status: Succeeded},
+	"succeeded, complete record":        {Status: Succeeded, Whole: true},
+	"succeeded, charge above the price": {Status: Succeeded, CostCents: new(int64(13))},
+	"failed":                            {Status: Failed, CostCents: new(int64(11))},
+	"refunded":                          {Status: Refunded, CostCents: new(int64(11))},
+	"not found":                         {NotFound: true, Witnessed: true},
+	"not found, unwitnessed":            {NotFound: true},
+	"not found, known deleted":          {NotFound: true, Deleted: true},
+	"deleted":                           {Deleted: true},
 }
 
 const (
@@ -50,7 +50,7 @@ func TestTheMoneyOfAGenerationFollowsFromWhatWasSeen(t *testing.T) { // faults M
 			count++
 			after := before.next(look)
 			if why := after.broken(before, look); why != "" {
-				t.Fatalf("%s: %q, %q: %+v, %+v", why, names, name, after.Observed, after.Money())
+				t.Fatalf("%s after %q, then %q: %+v, %+v", why, names, name, after.Observed, after.Money())
 			}
 			if look.Status == Refunded && before.Status == Succeeded {
 				refundsAfterSuccess++
@@ -91,37 +91,37 @@ func (s seen) broken(before seen, look Observation) string {
 	counted := m.SpentCents() + m.ReservedCents
 	switch {
 	case m.ReservedCents < 0 || m.RefundedCents < 0 || m.UnconfirmedCents < 0 || m.SpentCents() < 0:
-		return "an amount is below nothing"
+		return "an amount is negative"
 	case s.charged != (m.CostCents != nil) || s.charged && *m.CostCents != s.highest:
-		return "the charge is not the highest that was seen"
+		return "the charge is not the highest observed charge"
 	case s.Status < before.Status:
-		return "a state went back"
+		return "the status went backward"
 	case before.Status >= Failed && s.Status != before.Status && (before.Status != Failed || s.Status != Refunded):
-		return "an end became another one"
+		return "a terminal status changed"
 	case look.Status != Unseen && !s.deleted && s.IsDeleted():
-		return "a generation that was just seen counts as gone"
+		return "a generation that was just observed counts as deleted"
 	case s.deleted && !s.IsDeleted():
-		return "a deletion of ours was undone"
+		return "a deletion through Easel was undone"
 	case look.NotFound && !look.Deleted && !before.IsDeleted() && s.IsDeleted() && (s.absent < 4 || !look.Witnessed):
-		return "a generation counts as gone before a minute was over, or with no other read answered"
+		return "a generation counts as deleted within less than a minute, or without another successful read"
 	case s.refunded && counted != 0:
-		return "what was refunded counts"
+		return "a refunded generation counts as spent or reserved"
 	case s.refunded && !s.Settled && s.Status >= Succeeded:
-		return "a refund has come, and the money is not settled"
+		return "a refunded generation is not settled"
 	case !s.refunded && counted < s.highest:
-		return "less counts than was charged"
+		return "less counts than the highest charge"
 	case !s.refunded && s.Status != Succeeded && !s.IsDeleted() && !s.final && counted < price:
-		return "less is held than the price, before the end"
+		return "less counts than the price, before the final charge is known"
 	case s.Status == Succeeded && look.Whole && !s.Settled:
-		return "a success is not settled, and nothing more is to be told of it"
+		return "a success with a complete record is not settled"
 	case before.Settled && !s.Settled && !before.Absence.Lasting && s.Status == before.Status:
-		return "what was settled is open again"
+		return "a settled generation became unsettled"
 	case s.Settled && m.ReservedCents != 0:
-		return "something is reserved though no money can move"
+		return "a settled generation has a reserved amount"
 	case s.Settled && !s.refunded && !s.final && s.highest < price && m.UnconfirmedCents != price:
-		return "an end without a price is not unconfirmed"
+		return "a generation was settled without a final charge, and its price is not unconfirmed"
 	case s.Status == Succeeded && s.final && m.UnconfirmedCents != 0:
-		return "something is unconfirmed beside a proven charge"
+		return "an amount is unconfirmed although the charge is final"
 	}
 	return ""
 }

@@ -16,15 +16,15 @@ func (w *world) broken() string {
 		}
 		switch {
 		case w.sent[row] && row >= int(w.written):
-			return "an attempt has left for an order that is not written down"
+			return "an attempt was sent for an order that is not recorded"
 		case w.toldPlaced[row] && order.State != Placed:
-			return "a caller was told a generation that the ledger does not hold"
+			return "a caller received a generation that the ledger lacks"
 		case w.toldNot[row] && order.State != Refused:
-			return "a caller was told that there is no order, and there may be one"
+			return "a caller received not_placed for an order that may be placed"
 		case order.State == Refused && charged:
-			return "the ledger has freed the money of an order that is charged"
+			return "the ledger released the money of an order that was charged"
 		case order.State == Refused && w.late[row]:
-			return "the ledger calls an order refused that may be taken yet"
+			return "the ledger rejected an order that the catalog may still accept"
 		case order.State == Placed && !w.exists(w.teams[row]):
 			return "the ledger has a generation that the catalog does not have"
 		}
@@ -33,11 +33,11 @@ func (w *world) broken() string {
 	case charges > 1:
 		return "the order was charged twice"
 	case live > 1:
-		return "two orders stand under one idempotency key of one caller"
+		return "a caller has two orders with the same idempotency key"
 	case w.toldFree:
-		return "a caller was told that there is no order under its key, and there is one"
+		return "a caller received not_placed although an order with its key exists"
 	case w.fault:
-		return "the ledger is said to be wrong, and nobody has made it so"
+		return "the ledger reported a contradiction"
 	case w.unasked:
 		return "the recovery has sent an order whose caller received not_placed"
 	}
@@ -57,7 +57,7 @@ func (w *world) follows(before world) string {
 		case was.State == Placed && (is.State != Placed || is.Generation != was.Generation):
 			return "a generation was overwritten"
 		case was.State == Refused && is.State == Open, is.State == None:
-			return "an order was forgotten"
+			return "an order was reopened or lost"
 		}
 	}
 	return ""
@@ -87,13 +87,13 @@ func (w world) concludes() bool {
 }
 
 func TestEverySequenceOfEventsKeepsThePromises(t *testing.T) { // faults T3, T4, T9, T10, M1, M2, M8, M12
-	for name, keyFirst := range map[string]bool{"a catalog of any kind": false, "a catalog that looks at the key first": true} {
+	for name, keyFirst := range map[string]bool{"any catalog": false, "a catalog that checks the key first": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			walk(t, world{keyFirst: keyFirst})
 		})
 	}
-	t.Run("copy restored", func(t *testing.T) {
+	t.Run("a restored backup", func(t *testing.T) {
 		t.Parallel()
 		walk(t, world{restores: true})
 	})
