@@ -77,7 +77,7 @@ func WantError(t *testing.T, err error, code codes.Code, reason string) *status.
 		t.Fatalf("got %v with reason %q, want %v with %q", err, info.GetReason(), code, reason)
 	}
 	if info.GetDomain() != "easel" || service.Reason(st).String() != reason {
-		t.Errorf("the domain is %q, and %q is in the contract as %v", info.GetDomain(), reason, service.Reason(st))
+		t.Errorf("got domain %q; the contract has the reason %q as %v", info.GetDomain(), reason, service.Reason(st))
 	}
 	return st
 }
