@@ -184,16 +184,16 @@ test-replicas: ## Kill, stop, cut off and replace real replicas with 5,000 watch
 test-content: .build/s3 ## Copy 10,000 results through kills of Easel, a store and the catalog
 	$(GO) test ./internal/torture -count=1 -v -run EachResultIsCopied -timeout 90m -results 10000 -result-rounds 2
 
-# Tests that fail behind PgBouncer, because they depend on sessions: notifications, session limits, rejected connections, other
-# sessions and pg_dump.
-SESSIONS = InFlight|RestoredCommand|RestoreBeneath|Notif|Pooler|SessionsAreBounded|HostThatVanishes|BytesOf|PageSeeks|Password|SaysWhy
+# Tests that fail behind PgBouncer, because they depend on sessions: session limits, rejected connections, other sessions, database
+# users and pg_dump.
+SESSIONS = InFlight|RestoredCommand|RestoreUnderRunningServer|DatabaseSessionsSet|LocksOfHungTransaction|BytesOfAnOrder|FilteredListsUseIndexes|DatabasePassword|StatesCause|InUseIsNotCopied|DatabaseUserMigrates
 
 test-postgres: ## Run the tests of the ledger on PostgreSQL with ICU en-US, with serializable transactions by default, with fsync, and behind PgBouncer
 	EASEL_TEST_POSTGRES=icu,serializable,fsync $(GO) test -count=1 -timeout 30m ./internal/ledger/... ./internal/orders ./internal/events ./internal/service
 	EASEL_TEST_POSTGRES=pooled $(GO) test -count=1 -timeout 30m -skip '$(SESSIONS)' ./internal/ledger
 
 torture: ## Kill the real program 1,200 times over 10,000 orders, then with a ledger and PostgreSQL too, and check the accounts (minutes)
-	$(GO) test ./internal/torture -count=1 -v -run WhateverIsKilledAndCut -timeout 20m \
+	$(GO) test ./internal/torture -count=1 -v -run KillsAndConnectionCuts -timeout 20m \
 	  -orders 10000 -kills 1000 -catalog-kills 200 -cuts 5000 -limit 18m
 	$(GO) test ./internal/torture -count=1 -v -run TheLedgerEquals -timeout 25m \
 	  -orders 10000 -kills 600 -catalog-kills 120 -database-kills 40 -stalls 30 -cuts 6000 -limit 20m
@@ -297,7 +297,7 @@ generate: .build/protodeps .build/tools ## Generate gen/ from proto/
 screenshots: ## Write the pictures of the console and the command line into docs/images (needs Chromium)
 	@$(call need,chromium,screenshots,Chromium)
 	@$(call need,script,the recording,util-linux)
-	EASEL_SCREENSHOTS='$(CURDIR)/docs/images' $(GO) test -count=1 ./internal/systemtest -run 'ScreenshotsOfTheConsole|RecordingOfTheCommandLine'
+	EASEL_SCREENSHOTS='$(CURDIR)/docs/images' $(GO) test -count=1 ./internal/systemtest -run 'ConsoleScreenshots|CommandLineRecording'
 
 image: ## Build the container image easel:VERSION (needs Docker)
 	docker build -f deploy/Dockerfile --build-arg VERSION='$(VERSION)' --build-arg REVISION='$(REVISION)' -t 'easel:$(VERSION)' .

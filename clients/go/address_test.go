@@ -19,7 +19,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestAddressesAreAcceptedOrRejected(t *testing.T) {
+func TestAddressIsNormalizedOrRejected(t *testing.T) {
 	for address, want := range map[string]string{
 		"":                          "localhost:50051",
 		"easel:50051":               "easel:50051",
@@ -86,7 +86,7 @@ func TestPrintedClientHidesTheKey(t *testing.T) {
 	}
 }
 
-func TestKeyIsNotSentIfADialOptionDisablesTLS(t *testing.T) {
+func TestNewRejectsAPIKeyIfDialOptionDisablesTLS(t *testing.T) {
 	plain := easel.WithDialOptions(grpc.WithTransportCredentials(insecure.NewCredentials()))
 	for address, refused := range map[string]bool{"easel.example:1": true, "https://localhost:1": true, "localhost:1": false} {
 		if _, err := easel.New(t.Context(), easel.WithAddress(address), easel.WithAPIKey("hunter2"), plain); (err != nil) != refused {
@@ -95,7 +95,7 @@ func TestKeyIsNotSentIfADialOptionDisablesTLS(t *testing.T) {
 	}
 }
 
-func TestKeyIsSentWithoutTLSOnlyToLoopback(t *testing.T) {
+func TestAPIKeyWithoutTLSIsAllowedOnlyToLoopbackByDefault(t *testing.T) {
 	for _, test := range []struct {
 		address string
 		options []easel.Option

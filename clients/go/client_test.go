@@ -82,7 +82,7 @@ func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 }
 
 // With the idempotency key in the error, a program can send the order again without the risk of paying twice.
-func TestEveryErrorOfRunContainsTheKey(t *testing.T) {
+func TestEveryRunErrorContainsIdempotencyKey(t *testing.T) {
 	for name, end := range map[string]func(*easelv1.WatchGenerationRequest, watchStream) error{
 		"the watch ends": func(*easelv1.WatchGenerationRequest, watchStream) error {
 			return failed(codes.PermissionDenied, "UPSTREAM_FORBIDDEN", "", 0)

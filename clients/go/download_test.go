@@ -230,7 +230,7 @@ func TestDownloadWithoutAnEtagFailsIfTheWriterCannotRestart(t *testing.T) {
 	})
 }
 
-func TestFetchKeepsAnExistingFileAndWaits(t *testing.T) {
+func TestFetchHonorsKeepAndWaitOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
@@ -253,7 +253,7 @@ func TestFetchKeepsAnExistingFileAndWaits(t *testing.T) {
 	})
 }
 
-func TestFileInADirectoryGetsASafeName(t *testing.T) {
+func TestFetchRejectsUnsafeFileNames(t *testing.T) {
 	for name, safe := range map[string]bool{"gen_1.png": true, "../x": false, ".bashrc": false, "": false, "a/b": false, `a\b`: false, "a\nb": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestErrorHasTheClassOfItsReason(t *testing.T) {
+func TestErrorTypeMatchesItsReason(t *testing.T) {
 	var table struct {
 		Reasons map[string]struct{ Class string }
 	}

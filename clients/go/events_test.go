@@ -16,7 +16,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestEventsContinueAfterTheLastMessage(t *testing.T) {
+func TestEventStreamResumesAfterLastMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
 		then := func(end error, messages ...*easelv1.WatchEventsResponse) func(*easelv1.WatchEventsRequest, eventStream) error {

@@ -67,7 +67,7 @@ func TestClientWarnsAboutFailingCalls(t *testing.T) {
 	}
 }
 
-func TestCallsEndWithoutACallersDeadline(t *testing.T) {
+func TestEachCallEndsWithinItsTimeLimit(t *testing.T) {
 	down := func(context.Context) error { return status.Error(codes.Unavailable, "connection refused") }
 	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	list := func(options ...easel.CallOption) func(context.Context, *easel.Client) error {
@@ -177,7 +177,7 @@ func TestTimeoutContainsTheLastHeartbeat(t *testing.T) {
 	})
 }
 
-func TestContextStopsAWatchFromAnotherGoroutine(t *testing.T) {
+func TestCanceledContextEndsWatchWithItsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("the result is no longer needed")
@@ -193,7 +193,7 @@ func TestContextStopsAWatchFromAnotherGoroutine(t *testing.T) {
 	})
 }
 
-func TestUnhealthyServerIsSkipped(t *testing.T) {
+func TestUnhealthyServerReceivesNoCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{lists: []func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error){
 			func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {

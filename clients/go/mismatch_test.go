@@ -59,7 +59,7 @@ func TestErrorDescribesAWrongAddress(t *testing.T) {
 	}
 }
 
-func TestErrorNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
+func TestErrorContainsAddressOfUnreachableServer(t *testing.T) {
 	open := func() net.Listener {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

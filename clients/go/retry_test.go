@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-func TestOnlyReadsAreRetried(t *testing.T) {
+func TestIsReadMatchesContractsIdempotencyLevels(t *testing.T) {
 	methods := 0
 	protoregistry.GlobalFiles.RangeFilesByPackage("easel.v1", func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {

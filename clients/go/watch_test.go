@@ -29,7 +29,7 @@ func send[M any](stream grpc.ServerStreamingServer[M], messages ...*M) error {
 	return nil
 }
 
-func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
+func TestWatchYieldsEachStateOnceAcrossReconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heartbeat := &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{}}}
 		closing := &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{

@@ -23,7 +23,7 @@ func manyUpdate(id, etag string, state easelv1.State) *easelv1.WatchGenerationsR
 	}}}
 }
 
-func TestWatchManyStoresTheEtagOfEachRender(t *testing.T) {
+func TestWatchManySendsKnownEtagsWhenItReconnects(t *testing.T) {
 	const running, deleted = easelv1.State_STATE_RUNNING, easelv1.State_STATE_DELETED
 	for _, tt := range []struct {
 		name  string

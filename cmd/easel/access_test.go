@@ -14,7 +14,7 @@ func startHeld(t *testing.T, settings map[string]string) *running {
 	return startServe(t, startSandbox(t).shared().With(settings))
 }
 
-func TestACertificateSaysWhoCalls(t *testing.T) {
+func TestClientCertificateAuthenticatesCaller(t *testing.T) {
 	serverCert, serverKey := proctest.Certificate(t, "easel")
 	clientCert, clientKey := proctest.Certificate(t, "billing")
 	for auth, exitWithout := range map[string]int{"": exitRetry, "require": exitRetry, "verify_if_given": exitCredential} {
@@ -39,7 +39,7 @@ func TestACertificateSaysWhoCalls(t *testing.T) {
 	}
 }
 
-func TestAttackByDNSRebindingWhereAnybodyMayCall(t *testing.T) { // fault A14
+func TestAttackByDNSRebindingIsRejectedOnAnonymousServer(t *testing.T) { // fault A14
 	for allowed, want := range map[string]map[string]int{
 		"":              {"evil.example:8080": http.StatusMisdirectedRequest, "easel.example": http.StatusMisdirectedRequest, "localhost:8080": http.StatusOK},
 		"easel.example": {"evil.example:8080": http.StatusMisdirectedRequest, "easel.example": http.StatusOK, "localhost:8080": http.StatusOK},

@@ -136,7 +136,7 @@ func (c *changing) ways() map[string]func(token string) {
 	}
 }
 
-func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
+func TestOperatorChangesRequireAuditEntry(t *testing.T) {
 	c := startChanging(t, nil)
 	before, begun := c.state(), c.lines()
 	if begun != 0 {
@@ -165,7 +165,7 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 	c.wantAudit(want)
 }
 
-func TestAChangeOfAFileIsOneLineOfLog(t *testing.T) {
+func TestEachConfigFileChangeIsLoggedOnce(t *testing.T) {
 	c := startChanging(t, nil)
 	text := proctest.Read(t, c.callers)
 	changed := strings.Replace(text, "daily_cents: 300", "daily_cents: 900", 1)
@@ -217,7 +217,7 @@ func (c *changing) wantAudit(want []string) {
 	}
 }
 
-func TestAdminAddressIsClosedToOthersThanOperators(t *testing.T) {
+func TestProtectedAdminRoutesRequireOperator(t *testing.T) {
 	c := startChanging(t, nil)
 	for pattern, open := range admin.Routes() {
 		method, route, _ := strings.Cut(pattern, " ")
@@ -240,7 +240,7 @@ func TestAdminAddressIsClosedToOthersThanOperators(t *testing.T) {
 	}
 }
 
-func TestTheKeyOfAnOperatorDoesNotLeaveInTheClear(t *testing.T) {
+func TestOperatorTokenIsNotSentUnencrypted(t *testing.T) {
 	for _, test := range []struct {
 		env  map[string]string
 		exit int

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
+func TestCallersCheckReportsEachFaultWithLine(t *testing.T) {
 	for text, want := range map[string][]string{
 		"callers:\n  - name: billing\n    tokens: [hunter2]\n  - name: billing\n": {":3: wrong tokens: A list of hashes of its service tokens", "has 1 fault\n"},
 		"callers:\n  - name: billing\n  - name: billing\n    team: hunter2\n":     {":3: this name is listed twice", ":4: unknown team", "has 2 faults"},
@@ -49,7 +49,7 @@ func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 	}
 }
 
-func TestCallersTokenMakesATokenAndItsLine(t *testing.T) {
+func TestCallersTokenPrintsTokenAndCallerLine(t *testing.T) {
 	got := easel(t.Context(), nil, "callers", "token", "poster-service")
 	token, line := proctest.Find(t, `(?m)^token  (\S+)$`, got.stdout), proctest.Find(t, `(?m)^line   (.+)$`, got.stdout)
 	list, err := auth.Parse([]byte("callers:\n  " + line))
@@ -74,7 +74,7 @@ func TestCallersTokenMakesATokenAndItsLine(t *testing.T) {
 	}
 }
 
-func TestCallersWithoutALimitAreNamed(t *testing.T) {
+func TestCallersWithoutBudgetLimitAreListed(t *testing.T) {
 	callers := "teams: {a: {budget: {monthly_cents: 7}}, b: {}}\ncallers: [{name: v, team: a}, {name: w, team: b}, {name: x}, {name: y, budget: {daily_cents: 0}}, {name: z, operator: true}]\n"
 	for text, want := range map[string]string{callers: "w, x", "total: {monthly_cents: 7}\n" + callers: ""} {
 		list, err := auth.Parse([]byte(text))

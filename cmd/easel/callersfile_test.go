@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-func TestUnknownOrdersWhoseOwnerTheCallersFileLacksAreLogged(t *testing.T) {
+func TestUnresolvedOrdersOfUnlistedOwnersAreLogged(t *testing.T) {
 	led, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "ledger.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestBashCompletesByTheScript(t *testing.T) {
+func TestBashScriptCompletesCommandLine(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
 	linkProgram(t, filepath.Join(bin, "easel"))

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-func TestACopyOutlivesTheCatalog(t *testing.T) {
+func TestCopyIsServedWhileCatalogIsDown(t *testing.T) {
 	box, dir := startSandbox(t, "--speed", "100"), t.TempDir()
 	served := startServe(t, box.shared().With(proctest.Settings{
 		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(dir, "ledger.db"), "EASEL_CONTENT_URL": "file:" + filepath.Join(dir, "results"),
@@ -133,9 +133,9 @@ func holdContents(t *testing.T, admin string) {
 	}
 }
 
-// TestOnlyAHostThatIsNamedIsAskedForAResult uses a catalog that redirects downloads to an address at which no server
+// TestResultRedirectIsFollowedOnlyToAllowedHost uses a catalog that redirects downloads to an address at which no server
 // listens. The status of Easel's response shows whether Easel followed the redirect.
-func TestOnlyAHostThatIsNamedIsAskedForAResult(t *testing.T) {
+func TestResultRedirectIsFollowedOnlyToAllowedHost(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://127.0.0.1:1/file", http.StatusFound)
 	}))

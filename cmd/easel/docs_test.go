@@ -42,7 +42,7 @@ func headings(file protoreflect.FileDescriptor) (all []string) {
 	return all
 }
 
-func TestTheDocumentOfTheContractExplainsEveryName(t *testing.T) {
+func TestContractDocumentExplainsEveryProtoName(t *testing.T) {
 	text := proctest.Read(t, "docs", "contract.md")
 	for _, file := range []protoreflect.FileDescriptor{
 		easelv1.File_easel_v1_account_proto, easelv1.File_easel_v1_account_service_proto,
@@ -74,9 +74,9 @@ func spans(text string) (all []string) {
 	return all
 }
 
-// TestEveryCommandThatTheDocsNameExists checks that the make targets, easel commands and test names in the docs exist.
+// TestEveryCommandInDocsExists checks that the make targets, easel commands and test names in the docs exist.
 // Other tests run some of these commands, but not commands that take too long or do not exit.
-func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
+func TestEveryCommandInDocsExists(t *testing.T) {
 	var named []string
 	for path, text := range pages(t) {
 		if !strings.HasPrefix(path, "deploy/") { // skips the pages in deploy/, which also contain commands of other programs

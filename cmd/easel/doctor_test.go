@@ -90,7 +90,7 @@ var unforeseen = map[string]string{
 		{"id": "a", "status": "baking"}, {"id": "b", "status": "baked", "contentUrl": "/x"}]}`,
 }
 
-func TestTheDoctorNamesTheTableAndTheOtherMembers(t *testing.T) {
+func TestDoctorListsRuleTablesAndUnknownFields(t *testing.T) {
 	url := answering(t, unforeseen)
 	got := doctored(t, url, "studio_live_0123456789abcdef")
 	for _, want := range []string{
@@ -108,7 +108,7 @@ func TestTheDoctorNamesTheTableAndTheOtherMembers(t *testing.T) {
 	}
 }
 
-func TestTheReportOfTheDoctorAsJSON(t *testing.T) {
+func TestDoctorReportIsValidJSON(t *testing.T) {
 	got := doctored(t, answering(t, unforeseen), "studio_live_0123456789abcdef", "-o", "json")
 	var report doctor.Report
 	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil || report.OK || len(report.Checks) != 5 {
@@ -125,7 +125,7 @@ func TestTheReportOfTheDoctorAsJSON(t *testing.T) {
 	}
 }
 
-func TestTheDoctorSaysWhyItCouldNotLook(t *testing.T) {
+func TestDoctorReportsWhyCatalogCannotBeRead(t *testing.T) {
 	box, err := startCatalog(t.Context(), "127.0.0.1:0", sandbox.Config{}, false)
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func writeEnded(t *testing.T, url, upstream string, generations ...string) {
 	}
 }
 
-func TestAnOperatorErasesWhatNamesContent(t *testing.T) {
+func TestOperatorErasesContentOfSelectedOrders(t *testing.T) {
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(upstream.Close)
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")

@@ -100,10 +100,10 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	}
 }
 
-// TestAReceiverFetchesTheResultThatItIsToldOf checks that an event contains the URL of the result at the public address
+// TestEventContainsPublicURLOfCopiedResult checks that an event contains the URL of the result at the public address
 // of a proxy. The path of this URL must return the copy of the result, because the event is sent only after the result
 // was copied.
-func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
+func TestEventContainsPublicURLOfCopiedResult(t *testing.T) {
 	const public = "https://proxy.example/easel"
 	delivered := make(chan string, 10)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -129,7 +129,7 @@ func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 	}
 }
 
-func TestAMissingFileOfSecretsIsRefused(t *testing.T) {
+func TestMissingWebhookSecretFileIsRejected(t *testing.T) {
 	file := proctest.File(t, "teams:\n  a:\n    events:\n      url: https://a.example/\n      secret_file: /nowhere/secret\ncallers: [{name: x, team: a}]\n")
 	if got := easel(t.Context(), nil, "callers", "check", file); got.exit != exitUsage || !strings.Contains(got.stderr, file+": secret_file of the team a") {
 		t.Errorf("check with a missing secret file: exit %d, printed\n%s%s", got.exit, got.stdout, got.stderr)

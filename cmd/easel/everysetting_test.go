@@ -13,9 +13,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestEverySettingIsInATestOfAUsersWay checks that the variable or the flag of each setting occurs in a test file other
+// TestEverySettingOccursInSomeTest checks that the variable or the flag of each setting occurs in a test file other
 // than settings_test.go, which tests invalid values.
-func TestEverySettingIsInATestOfAUsersWay(t *testing.T) {
+func TestEverySettingOccursInSomeTest(t *testing.T) {
 	var tests strings.Builder
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, _ os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "settings_test.go" {
@@ -41,7 +41,7 @@ func TestEverySettingIsInATestOfAUsersWay(t *testing.T) {
 	}
 }
 
-func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
+func TestSandboxAndServeSettingsTakeEffect(t *testing.T) {
 	t.Parallel()
 	const key = "sandbox_live_of_the_settings_0123456789"
 	db := filepath.Join(t.TempDir(), "catalog.db")
@@ -84,9 +84,9 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	}
 }
 
-// TestTheLongestPollIntervalBoundsTheWaitForAPoll checks that a slow generation is polled ten times within 15 s if the
+// TestMaxPollIntervalLimitsTimeBetweenPolls checks that a slow generation is polled ten times within 15 s if the
 // maximum interval is 20 ms. With the default maximum interval, ten polls would take most of a minute.
-func TestTheLongestPollIntervalBoundsTheWaitForAPoll(t *testing.T) {
+func TestMaxPollIntervalLimitsTimeBetweenPolls(t *testing.T) {
 	t.Parallel()
 	box := startSandbox(t, "--admin", "--speed", "0.001")
 	addr := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": box.catalog(), "EASEL_POLL_MIN_INTERVAL": "10ms", "EASEL_POLL_MAX_INTERVAL": "20ms", "EASEL_POLL_RATE": "100"}).addr("grpc")
@@ -105,7 +105,7 @@ func TestTheLongestPollIntervalBoundsTheWaitForAPoll(t *testing.T) {
 	}
 }
 
-func TestACatalogMayLimitTheRateOfAnAPIKey(t *testing.T) {
+func TestSandboxLimitsRequestRateOfAPIKey(t *testing.T) {
 	t.Parallel()
 	box := startSandbox(t, "--rate-limit", "0.1")
 	for n, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
@@ -116,7 +116,7 @@ func TestACatalogMayLimitTheRateOfAnAPIKey(t *testing.T) {
 	}
 }
 
-func TestARefusalAfterALostAnswerIsCertainWhereTheCatalogLooksAtTheKeyFirst(t *testing.T) {
+func TestRejectionAfterServerErrorIsFinalIfKeyIsCheckedFirst(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ keyFirst, timeout, reason string }{
 		{"true", "1m", "INSUFFICIENT_BALANCE"},

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestEveryExampleOfTheHelpIsACommandLine checks that the parser accepts each example in the help
+// TestEveryExampleInHelpParses checks that the parser accepts each example in the help
 // texts. It does not run the examples.
-func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
+func TestEveryExampleInHelpParses(t *testing.T) {
 	parser, examples := grammarParser(t), 0
 	for _, command := range parser.Model.Children {
 		for line := range strings.Lines(command.Detail) {

@@ -26,10 +26,10 @@ import (
 // withoutIdentity contains Authorization headers that the server must reject.
 var withoutIdentity = []string{"", "Bearer wrong-token", "Basic d2hvZXZlcjp3cm9uZw=="}
 
-// TestNoRouteChangesAnythingWithoutAnIdentity sends requests without a valid identity to all routes of the four listeners,
+// TestUnauthenticatedRequestsChangeNothing sends requests without a valid identity to all routes of the four listeners,
 // and checks that they change nothing. It takes the gRPC methods and the REST routes from the contract, and the paths of
 // pages and admin routes from lists in the program.
-func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
+func TestUnauthenticatedRequestsChangeNothing(t *testing.T) {
 	c := startChanging(t, map[string]string{"EASEL_METRICS_ADDR": "127.0.0.1:0"})
 	before, lines := c.state(), c.lines()
 	changing := 0

@@ -74,7 +74,7 @@ func goList(t *testing.T) map[string][]string {
 	return imports
 }
 
-func TestImportsRunOneWayFromCmdToCatalog(t *testing.T) {
+func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	packages := goList(t)
 	for name := range allowed {
 		if _, ok := packages[name]; !ok {
@@ -101,7 +101,7 @@ func TestImportsRunOneWayFromCmdToCatalog(t *testing.T) {
 	}
 }
 
-func TestTheProgramHasNothingOfTestsInIt(t *testing.T) {
+func TestProgramContainsNoTestPackages(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"/cmd/easel").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestTheProgramHasNothingOfTestsInIt(t *testing.T) {
 	}
 }
 
-func TestTheTopLevelHoldsWhatItShould(t *testing.T) {
+func TestTopLevelContainsOnlyAllowedFiles(t *testing.T) {
 	want := []string{
 		"CHANGELOG.md", "LICENSE", "Makefile", "NOTICE", "README.md", "buf.gen.yaml", "buf.yaml", "clients", "cmd", "deploy", "docs", "gen", "go.mod", "go.sum", "go.work", "go.work.sum", "internal", "proto",
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-func TestTheMetricsTellOfTheLedgerInSum(t *testing.T) {
+func TestMetricsExposeLedgerTotals(t *testing.T) {
 	url, upstream := "sqlite:"+filepath.Join(t.TempDir(), "book.db"), "http://127.0.0.1:1"
 	writeUnknown(t, ledger.Config{URL: url, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
 	served := startServe(t, map[string]string{

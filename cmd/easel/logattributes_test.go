@@ -17,7 +17,7 @@ import (
 var ofCalls = []string{"server", "orders", "watch", "events", "telemetry", "ledger"}
 
 // The table in deploy/telemetry.md must contain exactly the attributes of the log lines about calls.
-func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
+func TestLogAttributeTableMatchesCode(t *testing.T) {
 	_, table, _ := strings.Cut(proctest.Read(t, "deploy", "telemetry.md"), "| attribute of a line | |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	named := map[string]bool{}

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-func TestCountsOfATeamStartAtZero(t *testing.T) {
+func TestDeliveryCountersOfTeamStartAtZero(t *testing.T) {
 	var counted []string
 	notifier := &notifier{count: func(team, outcome string, events int64) {
 		if events == 0 {

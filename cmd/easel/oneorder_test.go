@@ -23,11 +23,11 @@ const (
 	mostFunctions = 338
 )
 
-// TestOneOrderRunsThroughLittle limits the number of Easel's files and functions that run for every CreateGeneration
+// TestOneOrderRunsLimitedAmountOfCode limits the number of Easel's files and functions that run for every CreateGeneration
 // call, because a reader has to know all of them to understand an order. To find them, it compares the coverage of a
 // process that received 1 order with that of a process that received 101 orders. A block of code that runs for every
 // order is executed at least 100 times more often in the second process.
-func TestOneOrderRunsThroughLittle(t *testing.T) {
+func TestOneOrderRunsLimitedAmountOfCode(t *testing.T) {
 	if !*oneOrder {
 		t.Skip("make one-order builds the program and runs this test")
 	}

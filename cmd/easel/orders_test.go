@@ -48,7 +48,7 @@ func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live
 	return ids[0], ids[1]
 }
 
-func TestATextOfATeamIsNoLineOfItsOrder(t *testing.T) {
+func TestPrintedOrderReplacesLineBreaksInText(t *testing.T) {
 	var lines strings.Builder
 	printOrder(terminal.NewConsole(&lines, io.Discard, func(string) string { return "" }), admin.Order{ID: "ord_1", State: "placed", Labels: map[string]string{"job": "a\nstate\trefunded\rb"}, Problem: "x\n\nTIME\tMOVEMENT"})
 	if got := strings.Count(lines.String(), "\n"); got != 9 || !strings.Contains(lines.String(), "job=a state refunded b\n") {
@@ -56,7 +56,7 @@ func TestATextOfATeamIsNoLineOfItsOrder(t *testing.T) {
 	}
 }
 
-func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // fault T11
+func TestOperatorResolvesUnknownOrders(t *testing.T) { // fault T11
 	url, upstream := "sqlite:"+filepath.Join(t.TempDir(), "book.db"), catalogOf(t, map[string]string{"gen_1": "studio/poster", "gen_2": "studio/haiku"})
 	rotated, live := writeUnknown(t, ledger.Config{URL: url, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
 	served := startServe(t, map[string]string{
@@ -132,7 +132,7 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // fault T11
 	run(exitUsage, "--admin-addr", "list")
 }
 
-func TestOneNameOfTwoOrdersIsResolvedByItsID(t *testing.T) {
+func TestResolveRejectsIdempotencyKeyOfTwoOrders(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	led, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "http://127.0.0.1:1", ResendWindow: 12 * time.Hour})
 	if err != nil {
@@ -157,7 +157,7 @@ func TestOneNameOfTwoOrdersIsResolvedByItsID(t *testing.T) {
 	}
 }
 
-func TestALedgerThatDoesNotAddUpEndsWithOne(t *testing.T) {
+func TestLedgerVerifyFailsOnInconsistentBudget(t *testing.T) {
 	book := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	writeUnknown(t, ledger.Config{URL: book, Catalog: "https://catalog.example", ResendWindow: 12 * time.Hour}, "key")
 	proctest.Exec(t, book, "UPDATE budgets SET reserved_cents = 5 WHERE period = 'month'")

@@ -38,9 +38,9 @@ func pages(t *testing.T) map[string]string {
 // link matches a Markdown link. Its groups are the text, the path and the fragment.
 var link = regexp.MustCompile(`\[([^\[\]]+)\]\(([^()#\s]*)(?:#([^()\s]*))?\)`)
 
-// TestEveryLinkOfThePagesLeadsSomewhere checks that each link between files leads to an existing file and heading. The
+// TestEveryLinkOnPagesLeadsToExistingTarget checks that each link between files leads to an existing file and heading. The
 // text of a link to a Go file must be the name of the file, or a name that the file declares.
-func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
+func TestEveryLinkOnPagesLeadsToExistingTarget(t *testing.T) {
 	files, names := 0, 0
 	for path, text := range pages(t) {
 		for _, found := range link.FindAllStringSubmatch(text, -1) {
@@ -72,9 +72,9 @@ func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// TestEachChangeOfThePageOfContributorsLeadsToItsCode checks that each row of the table below "Where to change what" has
+// TestPageOfContributorsLinksEachChangeToSource checks that each row of the table below "Where to change what" has
 // a link to a source file.
-func TestEachChangeOfThePageOfContributorsLeadsToItsCode(t *testing.T) {
+func TestPageOfContributorsLinksEachChangeToSource(t *testing.T) {
 	_, section, _ := strings.Cut(proctest.Read(t, "docs", "contributors.md"), "\n## Where to change what\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := regexp.MustCompile(`(?m)^\| .*$`).FindAllStringSubmatch(section, -1)
@@ -88,8 +88,8 @@ func TestEachChangeOfThePageOfContributorsLeadsToItsCode(t *testing.T) {
 	}
 }
 
-// TestNoCellOfATableIsLong checks that no table cell has more than 30 words. The targets of links don't count.
-func TestNoCellOfATableIsLong(t *testing.T) {
+// TestTableCellsHaveAtMost30Words checks that no table cell has more than 30 words. The targets of links don't count.
+func TestTableCellsHaveAtMost30Words(t *testing.T) {
 	const most = 30
 	cells := 0
 	for path, text := range pages(t) {
@@ -157,9 +157,9 @@ func receiver(f *ast.FuncDecl) string {
 	return name + "."
 }
 
-// TestThePagesNameOnlyFilesThatThereAre checks that each path in inline code, or in the src attribute of a picture,
+// TestPagesNameOnlyExistingFiles checks that each path in inline code, or in the src attribute of a picture,
 // exists.
-func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
+func TestPagesNameOnlyExistingFiles(t *testing.T) {
 	for path, text := range pages(t) {
 		for _, found := range regexp.MustCompile("(?:`|src=\")((?:clients|cmd|deploy|docs|gen|internal|proto)/[^`\"\\s*]+)[`\"]").FindAllStringSubmatch(text, -1) {
 			if _, err := os.Stat(filepath.Join("..", "..", found[1])); err != nil {
@@ -190,7 +190,7 @@ func TestEveryVariableOnThePagesIsASetting(t *testing.T) {
 
 var variable = regexp.MustCompile(`\bEASEL_[A-Z_]*[A-Z]\b`)
 
-func TestThePagesOfEachRoleAreShort(t *testing.T) {
+func TestPagesOfEachRoleStayBelowWordLimit(t *testing.T) {
 	for path, most := range map[string]int{"README.md": 700, "docs/callers.md": 2000, "docs/contributors.md": 2500, operatorsPage: 4500} {
 		if n := len(strings.Fields(proctest.Read(t, path))); n > most {
 			t.Errorf("%s is too long: %d words", path, n)
@@ -198,7 +198,7 @@ func TestThePagesOfEachRoleAreShort(t *testing.T) {
 	}
 }
 
-func TestTheFirstScreenOfTheREADMEHasTheWayToACall(t *testing.T) {
+func TestREADMEShowsFirstCommandsAndLinksAllPages(t *testing.T) {
 	text := proctest.Read(t, "README.md")
 	screen := strings.Join(strings.Split(text, "\n")[:30], "\n")
 	for _, want := range []string{"make demo ", "make run ", "\neasel generate "} {

@@ -71,9 +71,9 @@ func wantNothingUntracked(t *testing.T, work string) {
 
 const operatorsPage = "docs/operators.md"
 
-// TestEveryCommandOfTheTeamsWorks runs the commands on the operators' page, in order, against a server that uses the callers
+// TestEveryCommandOfTeamsSectionWorks runs the commands on the operators' page, in order, against a server that uses the callers
 // file from this page.
-func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
+func TestEveryCommandOfTeamsSectionWorks(t *testing.T) {
 	t.Parallel()
 	text, work := pages(t)[operatorsPage], t.TempDir()
 	_, block, _ := strings.Cut(text, "```yaml\n")
@@ -99,8 +99,8 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	}
 }
 
-// TestTheRecipeOfTLSWorks runs the commands in the section about TLS on the operators' page, but with free ports.
-func TestTheRecipeOfTLSWorks(t *testing.T) {
+// TestTLSCommandsOfOperatorsPageWork runs the commands in the section about TLS on the operators' page, but with free ports.
+func TestTLSCommandsOfOperatorsPageWork(t *testing.T) {
 	_, page, _ := strings.Cut(proctest.Read(t, operatorsPage), "### Try teams\n")
 	_, callers, _ := strings.Cut(page, "```yaml\n")
 	callers, _, _ = strings.Cut(callers, "```")
@@ -218,7 +218,7 @@ func wantPictures(t *testing.T, work string, names ...string) {
 	}
 }
 
-func TestTheLimitsThatAreSettingsAreTheirDefaults(t *testing.T) {
+func TestDocumentedLimitsMatchDefaultsOfSettings(t *testing.T) {
 	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(proctest.Read(t, "docs", "limits.md"), -1)
 	if len(rows) < 5 {
 		t.Fatalf("found only the rows %q", rows)
@@ -255,8 +255,8 @@ func pageLine(t *testing.T, prefix string) []string {
 	return nil
 }
 
-// TestTheServersThatThePagesStartWork starts the servers with the commands on the pages, but on free ports.
-func TestTheServersThatThePagesStartWork(t *testing.T) {
+// TestServerCommandsOnPagesWork starts the servers with the commands on the pages, but on free ports.
+func TestServerCommandsOnPagesWork(t *testing.T) {
 	freePorts := []string{"--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}
 	start(t, nil, proctest.Listening, append(pageLine(t, "easel serve --upstream-url https://"), freePorts...)...)
 

@@ -60,7 +60,7 @@ func reasonNamed(node ast.Node) string {
 	return ""
 }
 
-func TestEveryReasonOfTheContractIsSent(t *testing.T) {
+func TestEveryErrorReasonOfContractIsSent(t *testing.T) {
 	sent := map[string]bool{easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED.String(): true}
 	inspectSending(t, func(_ string, node, around ast.Node) {
 		name := reasonNamed(node)
@@ -82,7 +82,7 @@ func TestEveryReasonOfTheContractIsSent(t *testing.T) {
 	}
 }
 
-func TestOnlyTheContractsReasonsAreSent(t *testing.T) {
+func TestOnlyErrorReasonsOfContractAreSent(t *testing.T) {
 	inspectSending(t, func(path string, node, _ ast.Node) {
 		literal, ok := node.(*ast.CompositeLit)
 		if !ok || len(literal.Elts) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // fault X2
+func TestInvalidServeSettingIsReportedInOneLine(t *testing.T) { // fault X2
 	key := proctest.File(t, "key\n")
 	alone := proctest.File(t, "callers: [{name: billing, tokens: [\"sha256:"+strings.Repeat("0", 64)+"\"]}]\n")
 	upstream := "https://catalog.example/api/v1/api/catalog"
@@ -93,7 +93,7 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // faul
 	}
 }
 
-func TestACollectorWithoutASchemeEndsTheStartWithOneLineThatNamesTheVariable(t *testing.T) {
+func TestCollectorAddressWithoutSchemeIsReportedInOneLine(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318")
 	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_URL": "https://catalog.example"}, "serve")
 	if got.exit != exitUsage || len(linesOf(got.stderr)) != 1 || !strings.Contains(got.stderr, "OTEL_EXPORTER_OTLP_ENDPOINT") || !strings.Contains(got.stderr, "http://localhost:4318") {
@@ -101,7 +101,7 @@ func TestACollectorWithoutASchemeEndsTheStartWithOneLineThatNamesTheVariable(t *
 	}
 }
 
-func TestAnAddressThatIsTakenIsNamedWithTheWayOut(t *testing.T) {
+func TestAddressInUseIsReportedWithItsFlag(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestAnAddressThatIsTakenIsNamedWithTheWayOut(t *testing.T) {
 	}
 }
 
-func TestAWrongSandboxSettingIsNamed(t *testing.T) {
+func TestInvalidCommandArgumentIsNamed(t *testing.T) {
 	for _, test := range []struct {
 		args []string
 		name string
@@ -173,7 +173,7 @@ func TestAFlagWinsOverItsVariable(t *testing.T) {
 	}
 }
 
-func TestAnUnguardedServerStaysOnThisMachine(t *testing.T) {
+func TestServerWithoutCallerChecksDefaultsToLoopback(t *testing.T) {
 	c := &serveCmd{UpstreamKeyFile: "key"}
 	c.GRPCAddr, c.HTTPAddr = ":50051", "localhost:8080"
 	c.guard()

@@ -75,7 +75,7 @@ func TestStopContinuesWithoutAStuckStage(t *testing.T) { // fault A4
 	}
 }
 
-func TestTelemetryHasASecondAfterALateStage(t *testing.T) {
+func TestTelemetryFlushGetsOneSecondAfterSlowStages(t *testing.T) {
 	for limit, want := range map[time.Duration]time.Duration{10 * time.Second: 13 * time.Second, time.Second: 13 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			b, _ := newBackground(limit)

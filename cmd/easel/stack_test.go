@@ -107,7 +107,7 @@ func startDev(t *testing.T, flags ...string) proctest.Settings {
 	return proctest.DevClients(t, dev.stdout.String())
 }
 
-func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
+func TestCommandsWorkAgainstDevServer(t *testing.T) {
 	t.Parallel()
 	env, dir := startDev(t), t.TempDir()
 	call := func(exit int, args ...string) printed {
@@ -187,7 +187,7 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	want(call(exitCredential, "account"), "EASEL_API_KEY")
 }
 
-func TestEveryAnswerAsJSONParses(t *testing.T) {
+func TestJSONOutputOfCommandsParses(t *testing.T) {
 	t.Parallel()
 	env, dir := startDev(t), t.TempDir()
 	ask := func(args ...string) map[string]any {

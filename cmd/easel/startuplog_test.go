@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
+func TestStartupLogReflectsSettings(t *testing.T) {
 	for name, test := range map[string]struct {
 		settings serveCmd
 		want     map[string]any
@@ -45,7 +45,7 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 	}
 }
 
-func TestWhatIsLessSafeThanItMayBeIsWarnedOf(t *testing.T) {
+func TestRiskySettingsAreLoggedAsWarnings(t *testing.T) {
 	known, err := auth.LoadCallers(proctest.File(t, "callers: [{name: poster}]\n"), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestThePolicyNamesTheOldestThatTheBuildNames(t *testing.T) {
+func TestSecurityPolicyListsMinimumVersions(t *testing.T) {
 	policy := proctest.Read(t, ".github", "SECURITY.md")
 	for row, declared := range map[string]struct{ file, pattern string }{
 		"Kubernetes":               {"deploy/helm/easel/Chart.yaml", `kubeVersion: ">=([0-9.]+)\.0-0"`},
@@ -28,7 +28,7 @@ func TestThePolicyNamesTheOldestThatTheBuildNames(t *testing.T) {
 	}
 }
 
-func TestEachPathThatHasOwnersIsThere(t *testing.T) {
+func TestEachCodeOwnersPathExists(t *testing.T) {
 	paths := 0
 	for line := range strings.Lines(proctest.Read(t, ".github", "CODEOWNERS")) {
 		fields := strings.Fields(line)

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-func TestWhatIsWrongWithCopiesIsSaidInASentenceWhereThereIsAStore(t *testing.T) {
+func TestDelayedAndFailedCopiesAreReportedIfStoreIsSet(t *testing.T) {
 	for name, test := range map[string]struct {
 		copies bool
 		known  ledger.ContentSummary

@@ -65,7 +65,7 @@ func ofCustomer(t *testing.T, led *ledger.Ledger) (keys []string) {
 	return keys
 }
 
-func TestOrdersOfEachOutcomeAreErasedOrLeft(t *testing.T) {
+func TestErasureSkipsOrdersWithUnknownOutcome(t *testing.T) {
 	led := labelled(t)
 	open, refused := order(t, led, "open"), order(t, led, "refused")
 	if _, err := led.Conclude(t.Context(), refused, 1, ledger.Conclusion{Outcome: lifecycle.Uncertain}); err != nil {

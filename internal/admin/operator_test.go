@@ -25,7 +25,7 @@ func proveAda(_ context.Context, authorization []string) (string, error) {
 	return "", status.Error(codes.Unauthenticated, "nobody")
 }
 
-func TestEachRouteIsServedToWhomItNeeds(t *testing.T) {
+func TestOperatorRoutesAreServedOnlyToOperators(t *testing.T) {
 	browser := &http.Request{Header: http.Header{}}
 	browser.SetBasicAuth("whoever", "ada-token")
 	none, caller, operator := http.Header{}, http.Header{"Authorization": {"Bearer poster-token"}}, http.Header{"Authorization": {"Bearer ada-token"}}
@@ -52,7 +52,7 @@ func TestEachRouteIsServedToWhomItNeeds(t *testing.T) {
 	}
 }
 
-func TestOnlyLoopbackPeersOperateWithoutACallersFile(t *testing.T) {
+func TestOnlyLoopbackPeersReachOperatorRoutesWithoutCallersFile(t *testing.T) {
 	_, source := quiet()
 	handler := New(Config{Status: source, Orders: Orders{Ledger: labelled(t)}, Addr: "0.0.0.0:9464"})
 	answer := func(method, path, peer string, header ...string) int {
@@ -99,7 +99,7 @@ func TestOnlyLoopbackPeersOperateWithoutACallersFile(t *testing.T) {
 	}
 }
 
-func TestOnlyProbesMetricsAndThePageAreOpen(t *testing.T) {
+func TestOnlyProbesMetricsAndStatusPageArePublic(t *testing.T) {
 	var open []string
 	for pattern, isOpen := range Routes() {
 		if isOpen {
@@ -112,7 +112,7 @@ func TestOnlyProbesMetricsAndThePageAreOpen(t *testing.T) {
 	}
 }
 
-func TestAnErasureIsInTheAudit(t *testing.T) {
+func TestErasureRequiresOperatorAndIsAudited(t *testing.T) {
 	led := labelled(t, "gen_1")
 	served, erasure := Orders{Ledger: led}, Erasure{Generation: "gen_1"}
 	if done, err := served.erase(t.Context(), erasure); err == nil || done.Erased != 0 { // called directly, because the route rejects a request without an operator

@@ -51,7 +51,7 @@ func reads(l ledger.Reading) func(*watch.Snapshot, *Status) {
 	return func(_ *watch.Snapshot, s *Status) { s.Ledger = func() ledger.Reading { return l } }
 }
 
-func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
+func TestStatusReportsConcernsWithTextAndSeverity(t *testing.T) {
 	owning := func(b ledger.Budget) ledger.Reading {
 		return ledger.Reading{Up: true, Summary: ledger.Summary{Owners: []ledger.OwnerSummary{{Owner: "studio", Budgets: []ledger.Budget{b}}}}}
 	}
@@ -128,7 +128,7 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 	}
 }
 
-func TestFiveKeysInTroubleAreNamedAndTheOthersCounted(t *testing.T) {
+func TestStatusNamesFiveFailingAPIKeysAndCountsAll(t *testing.T) {
 	hub, source := quiet()
 	for range 30 {
 		in(hub, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 9, Tenant: "0123456789abcdef"})
@@ -139,7 +139,7 @@ func TestFiveKeysInTroubleAreNamedAndTheOthersCounted(t *testing.T) {
 	}
 }
 
-func TestAnEmptyStatusHasListsAndNoNulls(t *testing.T) {
+func TestEmptyStatusJSONContainsNoNulls(t *testing.T) {
 	_, source := quiet()
 	w := httptest.NewRecorder()
 	source.serveReport(w, httptest.NewRequest(http.MethodGet, "/status.json", nil))

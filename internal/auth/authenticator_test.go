@@ -34,14 +34,14 @@ func hasToken(callers *Callers, token string) string {
 	return nameOf(byToken(callers.List(), token))
 }
 
-func TestACallersFileThatNamesNobodyIsNoStart(t *testing.T) {
+func TestInitialCallersFileWithoutCallersIsRejected(t *testing.T) {
 	_, err := LoadCallers(proctest.File(t, "callers: []\n"), slog.New(slog.DiscardHandler), nil)
 	if err == nil || !strings.Contains(err.Error(), "lists no callers") {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestAnInvalidCallersFileLeavesTheOldOne(t *testing.T) {
+func TestInvalidCallersFileKeepsPreviousOneInEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := proctest.File(t, callersText([2]string{"shop", "one"}, [2]string{"blog", "two"}))
 		var logs strings.Builder
@@ -78,7 +78,7 @@ func TestAnInvalidCallersFileLeavesTheOldOne(t *testing.T) {
 	})
 }
 
-func TestNoCallReadsTheCallersFile(t *testing.T) {
+func TestAuthenticationDoesNotReadCallersFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := proctest.File(t, callersText([2]string{"shop", "one"}))
 		var logs strings.Builder
@@ -99,7 +99,7 @@ func TestNoCallReadsTheCallersFile(t *testing.T) {
 	})
 }
 
-func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
+func TestEachConfigurationAcceptsOnlyItsCredentials(t *testing.T) {
 	callers, err := LoadCallers(proctest.File(t, "teams: {studio: {}}\n"+callersText([2]string{"shop", "token"})+
 		"  - {name: poster, team: studio, tokens: ["+Hash("of-poster")+"]}\n"), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -168,7 +168,7 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 	}
 }
 
-func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
+func TestIssuerTokenAuthenticatesCaller(t *testing.T) {
 	key, stranger := newSigning(t, "one", jose.EdDSA), newSigning(t, "two", jose.EdDSA)
 	issuers := "issuers:\n  - {issuer: i, audience: easel, jwks_file: " + proctest.File(t, keySet(t, key)) + "}\n  - {issuer: away, audience: easel, jwks_file: /nowhere/keys}\n"
 	file := proctest.File(t, issuers+"callers: [{name: poster, issuer: i, subjects: [s]}, {name: ops, operator: true, tokens: ["+Hash("of-ops")+"]}]\n")
@@ -230,7 +230,7 @@ func reasonOf(err error) string {
 	return denied.Reason.String()
 }
 
-func TestTheWeightOfATeamIsThatOfItsRequests(t *testing.T) {
+func TestRequestsHaveWeightOfTheirTeam(t *testing.T) {
 	shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("any") })
 	text := "teams: {studio: {weight: 2.5}, print: {}}\ncallers: [{name: a, team: studio, tokens: [<one>]}, {name: b, team: print, tokens: [<two>]}, {name: c, tokens: [<three>]}]"
 	callers, err := LoadCallers(proctest.File(t, withHashes(text)), slog.New(slog.DiscardHandler), nil)

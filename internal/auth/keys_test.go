@@ -48,7 +48,7 @@ func (s *keysServer) issuer(t *testing.T) Issuer {
 	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysURL: s.URL + "/keys", CAFile: proctest.File(t, string(authority))}
 }
 
-func TestKeysComeFromTheirAddressAlone(t *testing.T) {
+func TestIssuerKeysAreReadOnlyFromConfiguredURL(t *testing.T) {
 	key := newSigning(t, "one", jose.ES256)
 	keys := keySet(t, key)
 	elsewhere := startKeysServer(t, answerWith(keys))
@@ -141,7 +141,7 @@ func TestTheFilesOfAnIssuerAreChecked(t *testing.T) {
 	}
 }
 
-func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
+func TestUnknownTokenKeyTriggersRateLimitedKeyReload(t *testing.T) {
 	old, next := newSigning(t, "old", jose.ES256), newSigning(t, "next", jose.ES256)
 	server := startKeysServer(t, answerWith(keySet(t, old)))
 	v := loadIssuers(t, io.Discard, server.issuer(t))
@@ -199,7 +199,7 @@ func TestAKeySetWithoutUsableKeysRevokesTheOldOnes(t *testing.T) {
 	}
 }
 
-func TestAnEditedIssuerKeepsItsKeysWhileItIsAway(t *testing.T) {
+func TestEditedIssuerKeepsKeysWhileUnavailable(t *testing.T) {
 	key := newSigning(t, "one", jose.ES256)
 	server := startKeysServer(t, answerWith(keySet(t, key)))
 	issuer := server.issuer(t)
@@ -235,7 +235,7 @@ func TestAnEditedIssuerKeepsItsKeysWhileItIsAway(t *testing.T) {
 	}
 }
 
-func TestASlowIssuerHoldsUpNoOther(t *testing.T) {
+func TestSlowIssuerDelaysNoOtherIssuers(t *testing.T) {
 	key := newSigning(t, "one", jose.ES256)
 	began, end := make(chan struct{}), make(chan struct{})
 	slow := startKeysServer(t, func(http.ResponseWriter, *http.Request) { close(began); <-end })
@@ -259,7 +259,7 @@ func TestASlowIssuerHoldsUpNoOther(t *testing.T) {
 	<-ended
 }
 
-func TestChangesOfKeysAreLogged(t *testing.T) {
+func TestChangesOfIssuerKeysAreLogged(t *testing.T) {
 	one, two, unnamed := newSigning(t, "one", jose.ES256), newSigning(t, "one", jose.ES256), newSigning(t, "", jose.ES256)
 	issuer := issuerWith(t, keySet(t, one))
 	var log bytes.Buffer

@@ -55,7 +55,7 @@ func nameOf(caller *Caller) string {
 	return caller.Name
 }
 
-func TestAFileSaysWhoHasWhichToken(t *testing.T) {
+func TestCallersFileMapsTokensToCallers(t *testing.T) {
 	list := mustParse(t, example)
 	for token, want := range map[string]string{"one": "poster-service", "two": "poster-service", "ops": "ops", "three": "", "": ""} {
 		if got := nameOf(byToken(list, token)); got != want {
@@ -81,7 +81,7 @@ func TestAFileSaysWhoHasWhichToken(t *testing.T) {
 	}
 }
 
-func TestAFileSaysWhoHasWhichCertificate(t *testing.T) {
+func TestCallersFileMapsCertificatesToCallers(t *testing.T) {
 	list := mustParse(t, example+"  - {name: mail, certificates: [Mail.Internal]}\n")
 	for _, row := range []struct {
 		names []string
@@ -104,7 +104,7 @@ func TestAFileSaysWhoHasWhichCertificate(t *testing.T) {
 	}
 }
 
-func TestAFileSaysWhoHasWhichSubject(t *testing.T) {
+func TestCallersFileMapsSubjectsToCallers(t *testing.T) {
 	issuers := "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: j, audience: a, jwks_file: k}]\n"
 	list := mustParse(t, issuers+"callers: [{name: poster, issuer: i, subjects: [s, 'spiffe://b/c']}, {name: flyer, issuer: j, subjects: [s]}]\n")
 	for subject, want := range map[Subject]string{{"i", "s"}: "poster", {"i", "spiffe://b/c"}: "poster", {"j", "s"}: "flyer", {"j", "spiffe://b/c"}: "", {"", "s"}: "", {}: ""} {
@@ -114,7 +114,7 @@ func TestAFileSaysWhoHasWhichSubject(t *testing.T) {
 	}
 }
 
-func TestATeamOrdersFromTheModelsOfItsPatterns(t *testing.T) {
+func TestModelPatternsLimitModelsOfTeam(t *testing.T) {
 	for _, row := range []struct {
 		patterns []string
 		allowed  []string
@@ -137,7 +137,7 @@ func TestATeamOrdersFromTheModelsOfItsPatterns(t *testing.T) {
 	}
 }
 
-func TestACallerWithoutATeamAndAllTogetherHaveBudgets(t *testing.T) {
+func TestCallersFileSetsCallerAndTotalBudgets(t *testing.T) {
 	list := mustParse(t, "total: {daily_cents: 70}\ncallers: [{name: alone, tokens: [<one>], budget: {monthly_cents: 7}}]")
 	alone := byToken(list, "one")
 	if alone.Owner() != "alone" || alone.Team.DailyCents != nil || *alone.Team.MonthlyCents != 7 || *list.owners["alone"].MonthlyCents != 7 {
@@ -148,7 +148,7 @@ func TestACallerWithoutATeamAndAllTogetherHaveBudgets(t *testing.T) {
 	}
 }
 
-func TestATokenIsNewAndLetsItsCallerIn(t *testing.T) {
+func TestNewTokenIsUniqueAndIdentifiesCaller(t *testing.T) {
 	token := NewToken()
 	if token == NewToken() || len(token) != len("easel_")+43 {
 		t.Errorf("the token is %q", token)

@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestParseAcceptsWhatTheSchemaAndTheNamesAllow(t *testing.T) {
+func TestParseAcceptsOnlyValidCallersFiles(t *testing.T) {
 	team := func(members string) string { return "teams: {a: {" + members + "}}\ncallers: []\n" }
 	caller := func(members string) string { return "callers: [{name: a, " + members + "}]\n" }
 	issuer := func(members string) string {

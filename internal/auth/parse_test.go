@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestEveryFaultOfAFileIsToldWithItsLine(t *testing.T) {
+func TestEveryCallersFileFaultIsReportedWithLine(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		text  string
@@ -158,7 +158,7 @@ callers: [{name: x, operator: maybe},
 	}
 }
 
-func TestAnAliasStandsForItsAnchor(t *testing.T) {
+func TestYAMLAliasResolvesToItsAnchor(t *testing.T) {
 	list := mustParse(t, "teams:\n  a: &limits {budget: {daily_cents: 7}}\n  b: *limits\ncallers: [{name: x, team: b, tokens: [\"<one>\"]}]\n")
 	if caller := byToken(list, "one"); caller.Team.Name != "b" || *caller.Team.DailyCents != 7 {
 		t.Errorf("the caller is %+v", caller)
@@ -170,7 +170,7 @@ func TestAnAliasStandsForItsAnchor(t *testing.T) {
 	}
 }
 
-func FuzzAFileLetsInNobodyElse(f *testing.F) {
+func FuzzCallersFileAcceptsOnlyListedTokens(f *testing.F) {
 	for _, text := range []string{"", "callers: []", "callers: [{name: a, tokens: [sha256:" + strings.Repeat("ab", 32) + "]}]", "callers: [{name: token-in-the-clear}]", "a: *token-in-the-clear"} {
 		f.Add(text, "token-in-the-clear")
 	}

@@ -170,7 +170,7 @@ func run(t testing.TB, callers *Callers) {
 	t.Cleanup(func() { cancel(); <-ended })
 }
 
-func TestATokenOfAnIssuerNamesItsSubject(t *testing.T) {
+func TestIssuerTokenIdentifiesSubject(t *testing.T) {
 	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.RS512, jose.PS256, jose.ES256, jose.ES384, jose.EdDSA} {
 		key := newSigning(t, "one", algorithm)
 		v, _ := startIssuers(t, issuerWith(t, keySet(t, key)))
@@ -188,7 +188,7 @@ func TestATokenOfAnIssuerNamesItsSubject(t *testing.T) {
 	}
 }
 
-func TestNoForgedTokenNamesAnybody(t *testing.T) {
+func TestInvalidIssuerTokensAreRejected(t *testing.T) {
 	key, stranger := newSigning(t, "one", jose.RS256), newSigning(t, "one", jose.RS256)
 	unlisted := newSigning(t, "../../../../dev/null", jose.RS256)
 	v, _ := startIssuers(t, issuerWith(t, keySet(t, key, newSigning(t, "two", jose.ES256))))
@@ -258,7 +258,7 @@ func TestNoForgedTokenNamesAnybody(t *testing.T) {
 	}
 }
 
-func TestATokenIsOfItsOwnIssuer(t *testing.T) {
+func TestTokenIsVerifiedOnlyWithKeysOfItsIssuer(t *testing.T) {
 	here, there := newSigning(t, "one", jose.ES256), newSigning(t, "one", jose.ES256)
 	first, second := issuerWith(t, keySet(t, here)), issuerWith(t, keySet(t, there))
 	second.Name = "https://other.example"
@@ -272,7 +272,7 @@ func TestATokenIsOfItsOwnIssuer(t *testing.T) {
 	}
 }
 
-func TestATokenIsVerifiedWhileItsKeyIsInForce(t *testing.T) {
+func TestTokenIsAcceptedOnlyWhileItsKeyIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, next := newSigning(t, "old", jose.ES256), newSigning(t, "next", jose.ES256)
 		issuer := issuerWith(t, keySet(t, old))
@@ -313,7 +313,7 @@ func TestATokenIsVerifiedWhileItsKeyIsInForce(t *testing.T) {
 	})
 }
 
-func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
+func TestLastReadIssuerKeysStayValidForOneDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := newSigning(t, "one", jose.EdDSA)
 		issuer := issuerWith(t, keySet(t, key))
@@ -351,7 +351,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 	})
 }
 
-func TestKeysThatVerifyNothingAreLeftOut(t *testing.T) {
+func TestUnusableIssuerKeysAreIgnored(t *testing.T) {
 	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // a key of 1024 bits is too short to be accepted
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func reporting(t *testing.T, transport http.RoundTripper) (*Client, *[]error) {
 	}), reported
 }
 
-func TestReportingGivesEveryRequestOfACallOnceWithItsOutcome(t *testing.T) {
+func TestEachSentRequestIsReportedOnceWithItsOutcome(t *testing.T) {
 	for status, want := range map[int]Kind{200: 0, 204: 0, 0: KindUnavailable, 503: KindUnavailable, 429: KindRateLimited, 401: KindCredentialRejected} {
 		for op, call := range calls {
 			synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestReportingGivesEveryRequestOfACallOnceWithItsOutcome(t *testing.T) {
 	}
 }
 
-func TestReportingGivesNoRequestThatWasNeverSent(t *testing.T) {
+func TestUnsentRequestIsNotReported(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
@@ -72,7 +72,7 @@ func TestReportingGivesNoRequestThatWasNeverSent(t *testing.T) {
 	}
 }
 
-func TestReportingGivesARequestWhoseCallerHasLeft(t *testing.T) {
+func TestRequestIsReportedWhenCallersDeadlineExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, reported := reporting(t, roundTrip(silent))
 		_, err := c.Account(before(t, time.Second), testCredential)

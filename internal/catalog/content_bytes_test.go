@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestOtherBytesAreNoticed(t *testing.T) { // fault U16
+func TestChangedFileIsDetectedWhenDownloadResumes(t *testing.T) { // fault U16
 	for name, c := range map[string]struct {
 		first, then host
 		want        Kind
@@ -47,7 +47,7 @@ func TestOtherBytesAreNoticed(t *testing.T) { // fault U16
 	}
 }
 
-func TestAWrongLengthIsNoticed(t *testing.T) { // fault U16
+func TestDownloadRecoversFromWrongContentLength(t *testing.T) { // fault U16
 	for _, delta := range []int{-99_000, -1, 1, 1000} {
 		w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
 			if n > 0 {
@@ -64,7 +64,7 @@ func TestAWrongLengthIsNoticed(t *testing.T) { // fault U16
 	}
 }
 
-func TestAKnownEtagRefusesOtherBytes(t *testing.T) {
+func TestContentThatDoesNotMatchKnownEtagIsRejected(t *testing.T) {
 	for etag, want := range map[string]Kind{`"v1"`: 0, `"v2"`: KindContentChanged, `W/"v1"`: KindContentChanged, "v1": KindContentChanged, "\"v\r\n1\"": KindContentChanged} {
 		for _, offset := range []int64{0, 10} {
 			for _, noRange := range []bool{false, true} {
@@ -82,7 +82,7 @@ func TestAKnownEtagRefusesOtherBytes(t *testing.T) {
 	}
 }
 
-func TestAPartIsCheckedAgainstTheRequestedRange(t *testing.T) { // fault U16
+func TestContentRangeIsCheckedAgainstRequestedRange(t *testing.T) { // fault U16
 	for name, c := range map[string]struct {
 		head   string
 		body   []byte
@@ -123,7 +123,7 @@ func TestAPartIsCheckedAgainstTheRequestedRange(t *testing.T) { // fault U16
 	}
 }
 
-func TestAPartThatEndsEarlyIsFollowedByTheNext(t *testing.T) {
+func TestShortPartialResponseIsContinuedWithNextRange(t *testing.T) {
 	w := &wire{answer: func(_ int, r *http.Request, conn net.Conn) {
 		from, _ := rangeStart(r)
 		to := min(from+30_000, len(film))
@@ -136,7 +136,7 @@ func TestAPartThatEndsEarlyIsFollowedByTheNext(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWithoutAFileIsAnError(t *testing.T) {
+func TestContentResponseWithoutFileIsAnError(t *testing.T) {
 	for raw, want := range map[string]Kind{
 		"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n":                                 KindContentNotReady,
 		"HTTP/1.1 204 No Content\r\n\r\n":                                                    KindNoContent,
@@ -153,7 +153,7 @@ func TestAnAnswerWithoutAFileIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnErrorWhileResumingIsReturnedAsItIs(t *testing.T) {
+func TestErrorWhileResumingDownloadKeepsItsKind(t *testing.T) {
 	for status, want := range map[int]Kind{401: KindCredentialRejected, 404: KindNotFound, 302: KindRedirect, 418: KindContract} {
 		h := host{file: film, etag: `"v1"`, cut: 5000}
 		w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {

@@ -64,7 +64,7 @@ func TestAnOffsetPastTheEndIsOutOfRange(t *testing.T) {
 	}
 }
 
-func TestAnEmptyFileIsWhole(t *testing.T) {
+func TestEmptyFileIsDownloadedWithoutError(t *testing.T) {
 	for _, h := range []host{{}, {chunked: true}, {etag: `"v1"`}} {
 		h.cut = -1
 		w := &wire{answer: h.answer}
@@ -75,7 +75,7 @@ func TestAnEmptyFileIsWhole(t *testing.T) {
 	}
 }
 
-func TestABodyThatIsCutResumes(t *testing.T) { // fault U16
+func TestInterruptedDownloadResumes(t *testing.T) { // fault U16
 	for name, h := range map[string]host{
 		"ranges":                {etag: `"v1"`},
 		"ranges, chunks":        {etag: `"v1"`, chunked: true},
@@ -106,7 +106,7 @@ func TestABodyThatIsCutResumes(t *testing.T) { // fault U16
 	}
 }
 
-func TestABodyThatIsCutAgainAndAgainResumesWhileItGrows(t *testing.T) {
+func TestRepeatedlyInterruptedDownloadResumesWhileItProgresses(t *testing.T) {
 	w := &wire{answer: host{file: film, etag: `"v1"`, cut: 9000}.answer}
 	_, got, err := w.read(t, 500, "")
 	if err != nil || !bytes.Equal(got, film[500:]) || w.count() != 12 {
@@ -120,7 +120,7 @@ func TestABodyThatIsCutAgainAndAgainResumesWhileItGrows(t *testing.T) {
 	}
 }
 
-func TestABodyThatDoesNotGrowIsInterrupted(t *testing.T) {
+func TestDownloadFailsAfterThreeResumesWithoutProgress(t *testing.T) {
 	for name, answer := range map[string]func(h host) func(int, *http.Request, net.Conn){
 		"the connection is lost": func(host) func(int, *http.Request, net.Conn) {
 			return func(int, *http.Request, net.Conn) {}
@@ -165,7 +165,7 @@ func TestABodyThatDoesNotGrowIsInterrupted(t *testing.T) {
 	}
 }
 
-func TestAnOutageCutsResumingShort(t *testing.T) { // fault U1
+func TestOutageStopsDownloadFromResumingAgain(t *testing.T) { // fault U1
 	synctest.Test(t, func(t *testing.T) {
 		h := host{file: film, etag: `"v1"`, cut: 5000}
 		var c *Client
@@ -190,7 +190,7 @@ func TestAnOutageCutsResumingShort(t *testing.T) { // fault U1
 	})
 }
 
-func TestTheEndCanBeProvedByARefusedRange(t *testing.T) {
+func TestUnsatisfiableRangeConfirmsEndOfDownload(t *testing.T) {
 	for _, contentRange := range []string{"Content-Range: bytes */100000\r\n", ""} {
 		w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
 			if n > 0 {
@@ -206,7 +206,7 @@ func TestTheEndCanBeProvedByARefusedRange(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatEndsWithItsConnectionIsIncomplete(t *testing.T) { // fault U16
+func TestConnectionCloseAloneDoesNotCompleteDownload(t *testing.T) { // fault U16
 	for _, cut := range []int{0, 1, 50_000, 99_999, -1} {
 		w := &wire{answer: host{file: film, closed: true, cut: cut, noRange: true}.answer}
 		_, got, err := w.read(t, 0, "")

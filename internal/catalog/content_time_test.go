@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestSilenceIsCountedFromTheReadThatMeetsIt(t *testing.T) { // fault U3
+func TestIdleTimeoutExcludesCallersPauseBetweenReads(t *testing.T) { // fault U3
 	for _, pause := range []time.Duration{0, 20 * time.Second, 50 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
@@ -42,7 +42,7 @@ func TestSilenceIsCountedFromTheReadThatMeetsIt(t *testing.T) { // fault U3
 	}
 }
 
-func TestBytesThatDripAreWaitedFor(t *testing.T) {
+func TestSlowContentBytesDoNotTimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n")
@@ -58,7 +58,7 @@ func TestBytesThatDripAreWaitedFor(t *testing.T) {
 	})
 }
 
-func TestASlowCallerIsNotSilence(t *testing.T) {
+func TestSlowCallerDoesNotTriggerIdleTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: host{file: film, cut: -1}.answer}
 		content, err := w.client(t, Config{}).Content(t.Context(), testCredential, "g1", 0, "")
@@ -75,7 +75,7 @@ func TestASlowCallerIsNotSilence(t *testing.T) {
 	})
 }
 
-func TestABodyEndsWithTheCallersContext(t *testing.T) {
+func TestContentReadEndsWithCallersContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nabc")
@@ -90,7 +90,7 @@ func TestABodyEndsWithTheCallersContext(t *testing.T) {
 	})
 }
 
-func TestABodyCanBeClosedAtAnyTime(t *testing.T) {
+func TestUnreadContentBodyCanBeClosedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: host{file: film, cut: -1}.answer}
 		content, err := w.client(t, Config{}).Content(t.Context(), testCredential, "g1", 0, "")

@@ -37,7 +37,7 @@ func TestAnEnvelopeIsNotTakenForTheGeneration(t *testing.T) {
 	}
 }
 
-func TestAnAnswerToAnOrderWithTwoPossibleIDsIsUnreadable(t *testing.T) {
+func TestOrderResponseWithTwoPossibleIDsIsMalformed(t *testing.T) {
 	for name, body := range map[string]string{
 		"status only in the outer object":           `{"id":"a","status":"queued","data":{"id":"b"}}`,
 		"no status in either object":                `{"id":"a","data":{"id":"b"}}`,

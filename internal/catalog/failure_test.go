@@ -21,7 +21,7 @@ type statusRow struct {
 	want   Kind
 }
 
-func TestEveryStatusHasItsKind(t *testing.T) { // fault A12
+func TestEachHTTPStatusMapsToItsErrorKind(t *testing.T) { // fault A12
 	var rows []statusRow
 	for _, same := range []struct {
 		op       string
@@ -109,7 +109,7 @@ func TestEveryStatusHasItsKind(t *testing.T) { // fault A12
 	}
 }
 
-func TestAWrongBaseURLIsSaid(t *testing.T) {
+func TestRedirectOrNotFoundErrorSuggestsCheckingBaseURL(t *testing.T) {
 	for _, status := range []int{302, 404} {
 		err := calls[opModels](t.Context(), newTestClient(t, answering(status, "text/html", `<html>`)))
 		if e := asError(t, err); !strings.Contains(e.Message, "check the base URL") {
@@ -118,7 +118,7 @@ func TestAWrongBaseURLIsSaid(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableAnswerToAnOrderLeavesTheOutcomeOpen(t *testing.T) {
+func TestUnreadableOrderResponseLeavesOutcomeUnknown(t *testing.T) {
 	for _, status := range []int{200, 201, 202, 204, 206} {
 		for _, body := range []string{``, `{}`, `<html>`, `{"id":null,"status":"queued"}`, `{"id":"g`} {
 			err := calls[OpCreate](t.Context(), newTestClient(t, answering(status, "application/json", body)))
@@ -166,7 +166,7 @@ func TestAnErrorBodyIsReadInEveryShape(t *testing.T) {
 	}
 }
 
-func TestTheBadFieldIsNamedInEveryShape(t *testing.T) {
+func TestInvalidFieldIsFoundInEveryErrorShape(t *testing.T) {
 	prompt := []Violation{{Field: "inputs.prompt"}}
 	long := []Violation{{Field: "inputs.prompt", Description: "too long"}}
 	for body, want := range map[string][]Violation{
@@ -217,7 +217,7 @@ func TestTheBadFieldIsNamedInEveryShape(t *testing.T) {
 	}
 }
 
-func TestViolationsAreFewAndShort(t *testing.T) {
+func TestViolationsAreLimitedInNumberAndLength(t *testing.T) {
 	var list []string
 	for i := range 100 {
 		list = append(list, fmt.Sprintf(`{"field":"f%d%s","message":"%s"}`, i, strings.Repeat("y", 300), strings.Repeat("x", 300)))
@@ -238,7 +238,7 @@ func TestViolationsAreFewAndShort(t *testing.T) {
 	}
 }
 
-func TestFieldsOfOtherRoutesHaveTheirOwnNames(t *testing.T) {
+func TestInvalidFieldIsNamedAccordingToRoute(t *testing.T) {
 	for op, want := range map[string]string{opModel: "model_id", opGeneration: "generation_id", opQuote: "inputs.id"} {
 		err := calls[op](t.Context(), newTestClient(t, answering(400, "application/json", `{"details":{"field":"id"}}`)))
 		if got := asError(t, err).Violations; len(got) != 1 || got[0].Field != want {

@@ -74,7 +74,7 @@ func TestABodyWithoutAGenerationIsMalformed(t *testing.T) {
 	}
 }
 
-func TestAStatusIsTrimmedLoweredAndLookedUp(t *testing.T) { // fault U11
+func TestStatusIsNormalizedAndMappedToState(t *testing.T) { // fault U11
 	for status, want := range map[string]State{
 		`"queued"`: StateQueued, `" Queued "`: StateQueued, `"PENDING"`: StateQueued, `"waiting"`: StateQueued, `"created"`: StateQueued,
 		`"running"`: StateRunning, `"processing"`: StateRunning, `"in_progress"`: StateRunning, `"In-Progress"`: StateRunning,
@@ -113,7 +113,7 @@ func TestAnIdentifierIsAStringOrDigits(t *testing.T) {
 	}
 }
 
-func TestAListIsAnArrayOrAnObjectsOneArray(t *testing.T) {
+func TestListOfGenerationsIsReadInEveryShape(t *testing.T) {
 	const one = `{"id":"a","status":"queued"}`
 	for body, want := range map[string]int{
 		`[]`:                                       0,
@@ -186,7 +186,7 @@ func TestAResultIsAFileOrATextOrBoth(t *testing.T) {
 	}
 }
 
-func TestTheMembersOfAGeneration(t *testing.T) {
+func TestMembersOfGenerationAreRead(t *testing.T) {
 	got, err := readGeneration(answerOf(opGeneration, `{"id":"g1","model_id":"a/b","status":"failed","cost_cents":12,
 		"inputs":{"prompt":"sea","seed":9007199254740993},"created_at":1700000000,"finishedAt":"2023-11-14T22:13:25.5Z",
 		"failureReason":"ran out of memory","region":"eu","score":0.10,"contentUrl":"https://x/y","labels":["a",null]}`), "g1")
@@ -250,7 +250,7 @@ func TestAnAmountThatCantBeReadIsAbsentAndNotZero(t *testing.T) {
 	}
 }
 
-func TestATimeIsReadInEveryShape(t *testing.T) {
+func TestTimestampIsReadInEveryFormat(t *testing.T) {
 	at := time.Date(2023, 11, 14, 22, 13, 20, 0, time.UTC)
 	for sent, want := range map[string]time.Time{
 		`1700000000`: at, `1700000000000`: at, `1700000000.25`: at.Add(250 * time.Millisecond), `"1700000000"`: at, `"1700000000000"`: at,
@@ -267,7 +267,7 @@ func TestATimeIsReadInEveryShape(t *testing.T) {
 	}
 }
 
-func TestTheEtagDependsOnTheRecordAlone(t *testing.T) {
+func TestEtagIgnoresMemberOrderAndReadTime(t *testing.T) {
 	members := []string{
 		`"id":"g1"`, `"status":"succeeded"`, `"costCents":12`, `"contentUrl":"https://x/y"`, `"b":{"y":1,"x":[1,{"q":2,"p":3}]}`,
 		`"a":"é"`, `"inputs":{"z":1,"a":2}`, `"createdAt":1700000000`, `"cost_cents":13`, `"generationId":"g9"`,
@@ -350,7 +350,7 @@ func TestEveryVisibleFieldChangesTheEtag(t *testing.T) {
 	}
 }
 
-func TestTheAPIKeyAndTheContentURLAreNeverKept(t *testing.T) { // fault U22
+func TestAPIKeyAndContentURLAreRemovedFromGeneration(t *testing.T) { // fault U22
 	a := answerOf(opGeneration, `{"id":"g1","status":"succeeded","contentUrl":"https://cdn/x","content_URL":"https://cdn/x",
 		"downloadUrl":"https://cdn/x","apiKey":"abc","KEY":"abc","auth_token":"ok","Authorization":"Bearer abc","secret":"s","token":"t",
 		"echo":"you sent `+testKey+`","deep":{"list":[{"contentUrl":"https://cdn/x","kept":1,"note":"`+strings.ToUpper(testKey)+`"}]},
@@ -372,7 +372,7 @@ func TestTheAPIKeyAndTheContentURLAreNeverKept(t *testing.T) { // fault U22
 	}
 }
 
-func TestAnObjectThatDescribesAnAPIKeyIsKeptWithoutIt(t *testing.T) { // fault U22
+func TestAPIKeyIsRemovedFromObjectThatDescribesIt(t *testing.T) { // fault U22
 	for body, want := range map[string]map[string]any{
 		`{"balanceCents":7,"key":{"name":"prod","dailyCapCents":500,"spent":{"todayCents":3,"raw":"abc"},"value":"abc","token":"abc","apiKey":"abc","list":[{"key":"abc"}]}}`: {
 			"key": map[string]any{"name": "prod", "dailyCapCents": json.Number("500"), "spent": map[string]any{"todayCents": json.Number("3")}, "list": []any{map[string]any{}}},
@@ -421,7 +421,7 @@ func TestInvalidUTF8IsReplaced(t *testing.T) {
 	}
 }
 
-func TestACreatedGenerationNeedsAnIdentifierOnly(t *testing.T) {
+func TestOrderResponseNeedsOnlyGenerationID(t *testing.T) {
 	for body, want := range map[string]Generation{
 		`{"id":"g1"}`: {ID: "g1", State: StateQueued}, `{"generationId":7}`: {ID: "7", State: StateQueued},
 		`{"data":{"id":"g1","status":"pending"}}`:                 {ID: "g1", State: StateQueued, Status: "pending"},

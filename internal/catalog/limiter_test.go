@@ -39,7 +39,7 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	return reply(r, 200, nil, `{"id":"g1","status":"queued","balanceCents":1}`), nil
 }
 
-func TestA429OfAnyRequestHoldsAllOthersOfItsAPIKey(t *testing.T) {
+func TestRetryAfterOfAnyRequestDelaysAllRequestsOfItsAPIKey(t *testing.T) {
 	for name, status := range map[string]int{"too many requests": 429, "service unavailable": 503} {
 		for op, call := range calls {
 			t.Run(name+" of "+op, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestA429OfAnyRequestHoldsAllOthersOfItsAPIKey(t *testing.T) {
 	}
 }
 
-func TestOwnersShareWhatTheCatalogTakesByWeight(t *testing.T) {
+func TestOwnersShareRequestRateInProportionToWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &limited{status: 429, retryAfter: "1", until: time.Now().Add(time.Second)}
 		c := newTestClient(t, upstream)
@@ -105,7 +105,7 @@ func TestOwnersShareWhatTheCatalogTakesByWeight(t *testing.T) {
 	})
 }
 
-func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
+func TestListWaitsForPermitWithinCallersDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClient(t, answering(200, "application/json", `[{"id":"g1","status":"queued"}]`))
 		permit, err := c.Limiter(testCredential.Tenant).Acquire(t.Context(), limiter.Request{})
@@ -160,7 +160,7 @@ func slowCatalog(t *testing.T, size int, most *int) *Client {
 	return w.client(t, Config{})
 }
 
-func TestFewLargeResponsesAreReadAtTheSameTime(t *testing.T) {
+func TestConcurrentReadsOfLargeResponsesAreLimited(t *testing.T) {
 	for name, row := range map[string]struct {
 		size    int
 		isLarge bool
@@ -186,7 +186,7 @@ func TestFewLargeResponsesAreReadAtTheSameTime(t *testing.T) {
 	}
 }
 
-func TestAReadThatWaitsTooLongForOtherLargeResponsesIsBusy(t *testing.T) {
+func TestReadQueuedTooLongBehindLargeResponsesReturnsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := slowCatalog(t, 2*smallBody, new(int)).Polls()
 		c.upstream.timeout = 1500 * time.Millisecond

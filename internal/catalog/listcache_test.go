@@ -39,7 +39,7 @@ func numbered(n int64, _ *http.Request) (int, string) {
 	return 200, fmt.Sprintf(`[{"id":"g%d","status":"queued"}]`, n)
 }
 
-func TestOneListServesAllWhoAskWithinItsSecond(t *testing.T) { // fault D5
+func TestOneListRequestServesAllCallersWithinOneSecond(t *testing.T) { // fault D5
 	synctest.Test(t, func(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		began, served := time.Now(), new(atomic.Int64)
@@ -70,7 +70,7 @@ func TestOneListServesAllWhoAskWithinItsSecond(t *testing.T) { // fault D5
 	})
 }
 
-func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
+func TestCallerGetsListNoOlderThanRequested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		go func() { _, _ = c.List(t.Context(), testCredential, time.Time{}) }()
@@ -95,7 +95,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 	})
 }
 
-func TestADeletionMakesTheListOld(t *testing.T) {
+func TestDeletionInvalidatesOverlappingList(t *testing.T) {
 	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // start of the deletion, relative to the start of the list request; each of the two requests takes half a second
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := slowLister(t, numbered)
@@ -115,7 +115,7 @@ func TestADeletionMakesTheListOld(t *testing.T) {
 	}
 }
 
-func TestAReaderThatLeavesEndsNoListOfOthers(t *testing.T) {
+func TestCanceledListCallerDoesNotFailOtherCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		first, leave := context.WithCancel(t.Context())
@@ -139,7 +139,7 @@ func TestAReaderThatLeavesEndsNoListOfOthers(t *testing.T) {
 	})
 }
 
-func TestAListThatNobodyWaitsForIsGivenUp(t *testing.T) {
+func TestCanceledListRequestIsNotCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := slowLister(t, numbered)
 		ctx, leave := context.WithTimeout(t.Context(), time.Second/4)
@@ -157,7 +157,7 @@ func TestAListThatNobodyWaitsForIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestAFailedListServesNobodyElse(t *testing.T) { // fault A5
+func TestFailedListRequestIsNotCached(t *testing.T) { // fault A5
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := slowLister(t, func(n int64, _ *http.Request) (int, string) {
 			if n == 1 {
@@ -183,7 +183,7 @@ func TestAFailedListServesNobodyElse(t *testing.T) { // fault A5
 	})
 }
 
-func TestAListIsSharedByAPIKeyAndNotByOwner(t *testing.T) { // fault L7
+func TestOwnersOfOneAPIKeyShareOneListRequest(t *testing.T) { // fault L7
 	synctest.Test(t, func(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		shared := Shared(func() Secret { return NewSecret("a-key-that-is-held-here") })

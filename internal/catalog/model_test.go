@@ -24,7 +24,7 @@ func TestAPriceIsOneWholeNumberOfCents(t *testing.T) {
 	}
 }
 
-func TestAPriceInDoubtIsRefused(t *testing.T) {
+func TestInvalidOrAmbiguousPriceIsMalformed(t *testing.T) {
 	for _, body := range []string{
 		``, `null`, `"12"`, `1.5`, `12.0`, `1e3`, `-1`, `9007199254740993`, `[12]`, `{}`, `true`, `<p>12</p>`,
 		`{"priceCents":"12"}`, `{"priceCents":1.5}`, `{"priceCents":"12 €"}`, `{"price":"0.12"}`, `{"price":0.12}`,
@@ -56,7 +56,7 @@ func TestAnAccountIsReadInEveryShape(t *testing.T) {
 	}
 }
 
-func TestModelsAreReadInEveryShape(t *testing.T) {
+func TestListOfModelsIsReadInEveryShape(t *testing.T) {
 	want := []Model{{ID: "a/b", Name: "Bee", ObserveTime: observed}, {ID: "c", ObserveTime: observed}}
 	for _, body := range []string{
 		`[{"id":"a/b","name":"Bee"},{"id":"c"}]`,
@@ -84,7 +84,7 @@ func TestModelsAreReadInEveryShape(t *testing.T) {
 	}
 }
 
-func TestAModelIsReadInEveryShape(t *testing.T) {
+func TestInputFieldsOfModelAreReadInEveryShape(t *testing.T) {
 	yes, no := true, false
 	low, high := 1.0, 9.5
 	want := []InputField{
@@ -118,14 +118,14 @@ func TestAModelIsReadInEveryShape(t *testing.T) {
 	}
 }
 
-func TestFieldsThatCantBeReadStayAmongTheUnknownMembers(t *testing.T) {
+func TestUnreadableInputFieldsRemainInUnknownMembers(t *testing.T) {
 	got, err := readModel(answerOf(opModel, `{"id":"m","fields":[7]}`), "m")
 	if err != nil || got.Fields != nil || membersOf(got.Extra)["fields"] == nil {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
-func TestTheTypeOfAFieldIsOneOfSix(t *testing.T) {
+func TestInputFieldTypeIsMappedToKnownType(t *testing.T) {
 	for sent, want := range map[string]FieldType{
 		`"string"`: FieldString, `"Text"`: FieldString, `"textarea"`: FieldString, `"select"`: FieldString,
 		`"integer"`: FieldInteger, `"int"`: FieldInteger, `"number"`: FieldNumber, `"float"`: FieldNumber,
@@ -154,7 +154,7 @@ func TestUnknownMembersOfAFieldAreKept(t *testing.T) {
 	}
 }
 
-func TestTheOutputOfAModelIsReadFromItsWords(t *testing.T) {
+func TestModelOutputKindIsInferredFromItsMembers(t *testing.T) {
 	for member, want := range map[string]OutputKind{
 		`"output":"image"`: OutputFile, `"output_kind":"TEXT"`: OutputText, `"outputType":"video"`: OutputFile, `"kind":"audio"`: OutputFile,
 		`"type":"image"`: OutputFile, `"category":"text"`: OutputText, `"modality":"text-to-image"`: OutputFile, `"modality":"image-to-text"`: OutputText,

@@ -26,7 +26,7 @@ func TestEachClassOfRequestHasItsPool(t *testing.T) {
 	}
 }
 
-func TestConnectionsThatWaitAreClosedOnceOneOfThemWasSilent(t *testing.T) {
+func TestIdleConnectionsAreClosedAfterOneFailsToRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const warm = 8
 		var stale sync.Map // connections on which the server no longer responds
@@ -54,7 +54,7 @@ func TestConnectionsThatWaitAreClosedOnceOneOfThemWasSilent(t *testing.T) {
 	})
 }
 
-func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
+func TestRequestBurstStaysWithinConnectionLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const burst = maxConns + 50
 		release := make(chan struct{})
@@ -121,7 +121,7 @@ func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // fault L7
 	})
 }
 
-func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // fault L7
+func TestDuplicateResponseNeverReachesAnotherAPIKey(t *testing.T) { // fault L7
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(io.Discard) // net/http logs a response that no request waits for; every program that uses this transport must discard net/http's log
 	synctest.Test(t, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // fault L7
 	})
 }
 
-func TestARejectedAPIKeyIsForgottenWithItsAnswer(t *testing.T) { // fault A5
+func TestConnectionsOfRejectedAPIKeyAreClosed(t *testing.T) { // fault A5
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}")
@@ -162,7 +162,7 @@ func TestARejectedAPIKeyIsForgottenWithItsAnswer(t *testing.T) { // fault A5
 	})
 }
 
-func TestManyAPIKeysKeepNoMoreConnectionsThanOne(t *testing.T) {
+func TestManyAPIKeysStayWithinConnectionLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) { _, _ = io.WriteString(conn, fine) }}
 		base := w.transport()
@@ -186,7 +186,7 @@ func TestManyAPIKeysKeepNoMoreConnectionsThanOne(t *testing.T) {
 
 const fine = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"
 
-func TestASwitchOfProtocolsIsNotWaitedFor(t *testing.T) { // fault U17
+func TestSwitchingProtocolsResponseFailsImmediately(t *testing.T) { // fault U17
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")

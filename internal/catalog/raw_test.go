@@ -25,7 +25,7 @@ func membersOf(text Value) map[string]any {
 }
 
 // Etags must not change between releases, because the ledger and callers store them.
-func TestAnEtagIsTheOneOfEarlierReleases(t *testing.T) {
+func TestEtagMatchesEarlierReleases(t *testing.T) {
 	const body = `{"id":"g1","status":"succeeded","textOutput":"a <poem>","inputs":{"z":[1,2.50,-0,1e400,{"y":"\u00e9<&>","x":null}],"a":"\u2028\ud800"},` +
 		`"b":{"d":true,"c":{"":"\/"}},"a\u0062":"\"q\\","key":"abc","apiKey":{"dailyCapCents":5,"value":"x"},"list":["live",["x_live_abcdefgh"]]}`
 	g, err := readGeneration(answerOf(opGeneration, body), "g1")

@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestTheAPIKeyIsRedactedInErrorsInEverySpelling(t *testing.T) { // fault U22
+func TestAPIKeyIsRedactedInErrorsInEveryEncoding(t *testing.T) { // fault U22
 	for name, echo := range map[string]string{
 		"unchanged":                testKey,
 		"upper case":               strings.ToUpper(testKey),
@@ -63,7 +63,7 @@ func TestTheAPIKeyIsRedactedInNetworkErrors(t *testing.T) { // fault U22
 	}
 }
 
-func TestOrdinaryTextIsLeftAlone(t *testing.T) {
+func TestOrdinaryTextIsNotRedacted(t *testing.T) {
 	for key, texts := range map[string][]string{
 		testKey: {"Invalid field inputs.prompt: missing", "a live show", "the_live", "ünïcödé 画像", "1 < 2 > 0", "Bearer"},
 		"wrong": {"The API key is missing, wrong or revoked."}, // this API key is too short to be redacted
@@ -130,7 +130,7 @@ func TestASecretPrintsAsRedactedEverywhere(t *testing.T) { // fault X3
 	}
 }
 
-func TestTwoAPIKeysAreTwoTenantsAndASharedOneIsOne(t *testing.T) {
+func TestTenantDependsOnForwardedAPIKeyButNotOnSharedOne(t *testing.T) {
 	a, again, b := Forwarded(NewSecret("a_key")), Forwarded(NewSecret("a_key")), Forwarded(NewSecret("b_key"))
 	if a.Tenant != again.Tenant || a.Tenant == b.Tenant || a.Shared || strings.Contains(string(a.Tenant), "a_key") {
 		t.Errorf("tenants %s, %s, %s", a.Tenant, again.Tenant, b.Tenant)
@@ -147,7 +147,7 @@ func TestTwoAPIKeysAreTwoTenantsAndASharedOneIsOne(t *testing.T) {
 	}
 }
 
-func TestTheAPIKeyIsRedactedInEveryAnswer(t *testing.T) { // fault U22
+func TestAPIKeyIsRedactedInRecordsHeadersAndErrors(t *testing.T) { // fault U22
 	const key = "ABCDEF_GHIJKL_0123" // an API key that looks like an error code
 	cred := Shared(func() Secret { return NewSecret(key) })
 	header := http.Header{
@@ -175,7 +175,7 @@ func TestTheAPIKeyIsRedactedInEveryAnswer(t *testing.T) { // fault U22
 	}
 }
 
-func TestManyAPIKeysInALongTextAreRedactedInOnePass(t *testing.T) { // faults U18, U22
+func TestManyAPIKeysInLongTextAreRedactedQuickly(t *testing.T) { // faults U18, U22
 	const many = 500_000 // number of keys in the text; with one pass per key, the test would take minutes
 	text := strings.Repeat("Key-of-8 ", many)
 	began := time.Now()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestRejectionIsRememberedForSeconds(t *testing.T) {
+func TestAPIKeyRejectionIsRememberedForSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{upstream: requester{rejections: newRejections()}}
 		rejection := &Error{Kind: KindCredentialRejected}
@@ -24,7 +24,7 @@ func TestRejectionIsRememberedForSeconds(t *testing.T) {
 	})
 }
 
-func TestRejectionOfTheSharedAPIKeyIsRememberedForMinutesUnlessItIsAccepted(t *testing.T) {
+func TestSharedAPIKeyRejectionLastsMinutesUnlessKeyIsAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{upstream: requester{rejections: newRejections()}}
 		shared := Shared(nil)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestABaseURLIsCheckedBeforeAnythingIsSent(t *testing.T) {
+func TestNewClientRejectsInvalidBaseURL(t *testing.T) {
 	for base, want := range map[string]string{
 		"https://catalog.example":                          "",
 		"https://catalog.example:8443/api/v1/api/catalog/": "",
@@ -53,7 +53,7 @@ func TestABaseURLIsCheckedBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-func TestAnIdentifierThatLeadsElsewhereIsRefused(t *testing.T) { // fault I3
+func TestUnsafeIDIsRejectedBeforeRequestIsSent(t *testing.T) { // fault I3
 	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) { panic("sent to " + r.URL.String()) }))
 	for _, id := range []string{
 		"", ".", "..", "../me", "a/../b", "a/..", "./a", `..\me`, "a\r\nX-Evil: 1", "a\x00b", "a\tb", "\x7f", "\xff", strings.Repeat("x", 257), strings.Repeat("x", 10_000),
@@ -73,7 +73,7 @@ func TestAnIdentifierThatLeadsElsewhereIsRefused(t *testing.T) { // fault I3
 	}
 }
 
-func TestARequestHasItsHeadersAndBody(t *testing.T) {
+func TestEveryRequestHasRequiredHeaders(t *testing.T) {
 	for op, call := range calls {
 		var sent *http.Request
 		var body []byte
@@ -96,7 +96,7 @@ func TestARequestHasItsHeadersAndBody(t *testing.T) {
 	}
 }
 
-func TestInputsAreSentDigitForDigit(t *testing.T) { // fault I2
+func TestInputsAreSentByteForByte(t *testing.T) { // fault I2
 	inputs := "{ \"seed\": 9007199254740993, \"x\":1.10,\"x\":1e2,\n\"prompt\":\"<ü\\u00fc>\" }"
 	var body []byte
 	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -130,7 +130,7 @@ func TestAnInvalidOrderIsNotSent(t *testing.T) { // fault I4
 	}
 }
 
-func TestNoRedirectIsFollowed(t *testing.T) { // fault U17
+func TestRedirectsAreNotFollowedByDefault(t *testing.T) { // fault U17
 	for _, to := range []string{
 		"http://elsewhere.example", "https://elsewhere.example/", testURL + "/followed", "/followed", "//elsewhere.example", "", "::not a url", "https://other.invalid/",
 	} {
@@ -239,7 +239,7 @@ func TestABodyIsReadUpToALimitOnly(t *testing.T) { // fault U18
 	}
 }
 
-func TestABodyThatSaysItIsTooLargeIsNotRead(t *testing.T) { // fault U18
+func TestResponseWithTooLargeContentLengthIsNotRead(t *testing.T) { // fault U18
 	body := &endless{text: " "}
 	_, err := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 		resp := reply(r, 200, nil, "")
@@ -251,7 +251,7 @@ func TestABodyThatSaysItIsTooLargeIsNotRead(t *testing.T) { // fault U18
 	}
 }
 
-func TestADrippingBodyIsGivenUp(t *testing.T) { // fault U3
+func TestDrippingResponseBodyTimesOut(t *testing.T) { // fault U3
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
@@ -268,7 +268,7 @@ func TestADrippingBodyIsGivenUp(t *testing.T) { // fault U3
 	})
 }
 
-func TestAnEndlessHeaderIsRefused(t *testing.T) { // fault U18
+func TestEndlessResponseHeaderIsRejected(t *testing.T) { // fault U18
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int64
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
@@ -285,7 +285,7 @@ func TestAnEndlessHeaderIsRefused(t *testing.T) { // fault U18
 	})
 }
 
-func TestCompressionIsNeitherRequestedNorUndone(t *testing.T) { // fault U18
+func TestCompressedResponseIsRejected(t *testing.T) { // fault U18
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08")
@@ -300,7 +300,7 @@ func TestCompressionIsNeitherRequestedNorUndone(t *testing.T) { // fault U18
 	})
 }
 
-func TestABodyCutShortIsNoAnswer(t *testing.T) { // fault U16
+func TestTruncatedResponseIsAnError(t *testing.T) { // fault U16
 	synctest.Test(t, func(t *testing.T) {
 		for _, raw := range []string{
 			"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{\"id\":\"g\",\"status\":\"queued\"}",

@@ -62,7 +62,7 @@ func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return reply(r, f.status, http.Header{"Retry-After": {f.retryAfter}}, ""), nil
 }
 
-func TestAReadIsTriedThreeTimesWhenTheCatalogIsAway(t *testing.T) {
+func TestUnavailabilityIsRetriedTwiceExceptForOrders(t *testing.T) {
 	for status, want := range map[int]int{0: 3, 500: 3, 502: 3, 503: 3, 400: 1, 401: 1, 402: 1, 403: 1, 404: 1, 408: 1, 409: 1, 429: 1, 302: 1} {
 		for op, call := range calls {
 			synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestAReadIsTriedThreeTimesWhenTheCatalogIsAway(t *testing.T) {
 	}
 }
 
-func TestAnOutageCostsHardlyMoreRequestsThanCalls(t *testing.T) { // fault U1
+func TestRetriesAddAtMostTenPercentDuringOutage(t *testing.T) { // fault U1
 	for _, status := range []int{0, 503} {
 		synctest.Test(t, func(t *testing.T) {
 			upstream := &failing{status: status}
@@ -103,7 +103,7 @@ func TestAnOutageCostsHardlyMoreRequestsThanCalls(t *testing.T) { // fault U1
 	}
 }
 
-func TestARetryWaitsForRetryAfterAsFarAsTheDeadlineAllows(t *testing.T) { // fault U2
+func TestRetryWaitsForRetryAfterWithinDeadline(t *testing.T) { // fault U2
 	for name, c := range map[string]struct {
 		retryAfter time.Duration
 		deadline   time.Duration
@@ -134,7 +134,7 @@ func silent(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-func TestACatalogThatNeverAnswersIsGivenUp(t *testing.T) { // fault U2
+func TestCallTimesOutWhenCatalogNeverResponds(t *testing.T) { // fault U2
 	for op, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
 			c := newTestClient(t, roundTrip(silent)).Polls()
@@ -151,7 +151,7 @@ func TestACatalogThatNeverAnswersIsGivenUp(t *testing.T) { // fault U2
 	}
 }
 
-func TestTheEndOfTheCallersContextIsReturnedAsItIs(t *testing.T) {
+func TestCallReturnsErrorOfCallersContext(t *testing.T) {
 	for op, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
 			c := newTestClient(t, roundTrip(silent))
@@ -176,7 +176,7 @@ func TestTheEndOfTheCallersContextIsReturnedAsItIs(t *testing.T) {
 	}
 }
 
-func TestAPauseEndsWithTheCallersContext(t *testing.T) {
+func TestRetryDelayEndsWithCallersContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(time.Second, cancel)
@@ -187,7 +187,7 @@ func TestAPauseEndsWithTheCallersContext(t *testing.T) {
 	})
 }
 
-func TestADeletionThatMayHaveBeenCarriedOutCountsAsDone(t *testing.T) {
+func TestNotFoundAfterLostDeletionResponseCountsAsDeleted(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []int // HTTP statuses of the catalog's responses; zero means that the response is lost
 		want    Kind

@@ -109,7 +109,7 @@ func everyDialect(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig, test 
 	}
 }
 
-func TestEveryDialectIsReadAlike(t *testing.T) {
+func TestAllCatalogDialectsYieldSameData(t *testing.T) {
 	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000}, func(t *testing.T, d sandbox.Dialect, b *bench) {
 		ctx := t.Context()
 		account, err := b.Account(ctx, b.cred)
@@ -155,7 +155,7 @@ func TestEveryDialectIsReadAlike(t *testing.T) {
 	})
 }
 
-func TestEveryDialectTellsAModelAlike(t *testing.T) {
+func TestAllCatalogDialectsYieldSameModel(t *testing.T) {
 	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{}, func(t *testing.T, _ sandbox.Dialect, b *bench) {
 		m, err := b.Model(t.Context(), b.cred, picture)
 		if err != nil || m.ID != picture || len(m.Fields) != 9 {
@@ -187,7 +187,7 @@ func TestEveryDialectTellsAModelAlike(t *testing.T) {
 	})
 }
 
-func TestEveryDialectReturnsATextAlike(t *testing.T) {
+func TestAllCatalogDialectsYieldSameTextResult(t *testing.T) {
 	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000}, func(t *testing.T, d sandbox.Dialect, b *bench) {
 		g := b.generation(poem, `{"prompt":"rain"}`)
 		if g.State != catalog.StateSucceeded || g.Text == nil || strings.Count(strings.TrimSpace(*g.Text), "\n") != 2 || g.File != nil {
@@ -207,7 +207,7 @@ func TestEveryDialectReturnsATextAlike(t *testing.T) {
 	})
 }
 
-func TestEveryDialectFailsAlike(t *testing.T) {
+func TestAllCatalogDialectsYieldSameErrors(t *testing.T) {
 	everyDialect(t, sandbox.Config{RefundDelay: time.Second}, sandbox.KeyConfig{BalanceCents: 100, DailyCapCents: 20}, func(t *testing.T, d sandbox.Dialect, b *bench) {
 		ctx := t.Context()
 		g := b.generation(picture, `{"prompt":"[fail]","size":"64x40"}`)
@@ -260,7 +260,7 @@ func kind(t *testing.T, err error, want ...catalog.Kind) *catalog.Error {
 	return e
 }
 
-func TestAReusedIdempotencyKeyIsReadInEveryDialect(t *testing.T) {
+func TestReusedIdempotencyKeyIsDetectedInEveryDialect(t *testing.T) {
 	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000}, func(t *testing.T, _ sandbox.Dialect, b *bench) {
 		if _, _, err := b.Post(t.Context(), b.cred, catalog.Order{ModelID: picture, Inputs: small, IdempotencyKey: "k"}); err != nil {
 			t.Fatal(err)

@@ -19,7 +19,7 @@ func observed(state easelv1.State, ago time.Duration) *easelv1.Generation {
 	return g
 }
 
-func TestAnOldStateIsToldWithItsAge(t *testing.T) {
+func TestStaleStateIsPrintedWithItsAge(t *testing.T) {
 	for name, test := range map[string]struct {
 		state easelv1.State
 		ago   time.Duration

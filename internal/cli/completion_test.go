@@ -8,14 +8,14 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestFlagsMayStandBeforeTheirCommand(t *testing.T) {
+func TestFlagsMayPrecedeCommand(t *testing.T) {
 	got := easelRun(t.Context(), nil, "--addr", "127.0.0.1:1", "-o", "json", "account")
 	if got.exit != ExitRetry || !strings.HasPrefix(got.stderr, `{"error"`) || !strings.Contains(got.stderr, "127.0.0.1:1") {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
 }
 
-func TestAFlagBeforeTheCommandKeepsItsValue(t *testing.T) {
+func TestUsageErrorsNameInvalidArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		"--addr models account":       `"models"`,
 		"--addr=models account":       `"models"`,
@@ -37,7 +37,7 @@ func TestAFlagBeforeTheCommandKeepsItsValue(t *testing.T) {
 	}
 }
 
-func TestTheOtherShellsHaveScriptsToo(t *testing.T) {
+func TestZshAndFishHaveCompletionScripts(t *testing.T) {
 	for _, shell := range []string{"zsh", "fish"} {
 		got := easelRun(t.Context(), nil, "completion", shell)
 		if got.exit != ExitOK || !strings.Contains(got.stdout, "--inputs-json") || strings.Contains(got.stdout, "@PATHS@") || strings.Contains(got.stdout, "@CASES@") {

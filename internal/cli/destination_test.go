@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestAPlaceThatTakesNoFileIsToldBeforeAnythingIsOrdered(t *testing.T) {
+func TestUnusableOutputPathIsRejectedBeforeOrdering(t *testing.T) {
 	dir := t.TempDir()
 	taken := filepath.Join(dir, "taken.png")
 	proctest.Write(t, taken, "mine")
@@ -38,7 +38,7 @@ func TestAPlaceThatTakesNoFileIsToldBeforeAnythingIsOrdered(t *testing.T) {
 	}
 }
 
-func TestAResultThatIsPaidForAndDidNotArriveIsFetchedNotOrderedAgain(t *testing.T) {
+func TestFailedResultDownloadSuggestsDownloadCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // uses virtual time, because the command waits before it retries the download
 		made := render("gen_1", succeeded)
 		made.Result = &easelv1.Generation_File{File: &easelv1.FileResult{ContentType: "image/png"}}
@@ -53,7 +53,7 @@ func TestAResultThatIsPaidForAndDidNotArriveIsFetchedNotOrderedAgain(t *testing.
 	})
 }
 
-func TestAWatchThatIsLostSaysHowToFetchWhatIsOrdered(t *testing.T) {
+func TestFailedWatchDuringGenerateSuggestsDownloadCommand(t *testing.T) {
 	dial := ordering(func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(codes.Unauthenticated, "") }, nil).serve(t)
 	got := easelRun(t.Context(), dial, "generate", "studio/any", "--out", t.TempDir())
 	if got.exit != ExitCredential || !strings.Contains(got.stderr, "easel download gen_1 --wait 10m --out ") {

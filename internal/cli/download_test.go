@@ -86,7 +86,7 @@ func wantFile(t *testing.T, path string, want []byte) {
 	}
 }
 
-func TestADownloadGetsTheNameOfTheServerAndNothingElseIsLeft(t *testing.T) {
+func TestDownloadUsesServerFileNameAndLeavesNoOtherFiles(t *testing.T) {
 	dir, c := t.TempDir(), newContent()
 	got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", dir, "-o", "json")
 	var answer struct {
@@ -106,7 +106,7 @@ func TestADownloadGetsTheNameOfTheServerAndNothingElseIsLeft(t *testing.T) {
 	}
 }
 
-func TestADownloadOverwritesOnlyByForce(t *testing.T) {
+func TestDownloadOverwritesFileOnlyWithForce(t *testing.T) {
 	dir, c := t.TempDir(), newContent()
 	path := filepath.Join(dir, "mine.bin")
 	proctest.Write(t, path, "mine")
@@ -135,7 +135,7 @@ func TestGenerateWritesRegularFilesOnly(t *testing.T) {
 	}
 }
 
-func TestAFileThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
+func TestFileCreatedDuringDownloadIsNotOverwritten(t *testing.T) {
 	dir, c := t.TempDir(), newContent()
 	path := filepath.Join(dir, "mine.bin")
 	c.damage = func(chunk *easelv1.ContentChunk) {
@@ -153,7 +153,7 @@ func TestAFileThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
+func TestDownloadToStandardOutputIsCompleteOrEmpty(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	c := newContent()
 	got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-")
@@ -208,7 +208,7 @@ func poem(t *testing.T, state easelv1.State) dialer {
 	}).serve(t)
 }
 
-func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
+func TestDownloadWritesTextToFileOrStandardOutput(t *testing.T) {
 	const text = "grey water\nasks\n"
 	dial, dir := poem(t, succeeded), t.TempDir()
 	for _, test := range []struct{ out, path string }{
@@ -237,7 +237,7 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 	}
 }
 
-func TestADownloadOfARenderWithNeitherFileNorTextSaysSo(t *testing.T) {
+func TestDownloadOfRenderWithoutResultFailsWithNoContent(t *testing.T) {
 	dir := t.TempDir()
 	got := easelRun(t.Context(), poem(t, failed), "download", "gen_1", "--out", dir)
 	if names := directory(t, dir); got.exit != ExitFailure || !strings.Contains(got.stderr, "NO_CONTENT") || len(names) != 0 {
@@ -250,7 +250,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-func TestAResultThatCanNotBeWrittenIsAFailure(t *testing.T) {
+func TestFailedWriteToStandardOutputFailsCommand(t *testing.T) {
 	stderr := proctest.NewOutput()
 	p := &Program{Grammar: grammar(), Stdout: full{}, Stderr: stderr, Lookup: func(string) (string, bool) { return "", false }}
 	p.Dial = watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })

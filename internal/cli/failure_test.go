@@ -65,7 +65,7 @@ func TestEveryKindOfErrorHasItsExitCode(t *testing.T) {
 	}
 }
 
-func TestAnExceededBudgetNamesTheCommandThatShowsIt(t *testing.T) {
+func TestBudgetErrorSuggestsAccountOrUsageCommand(t *testing.T) {
 	for want, metadata := range map[string]map[string]string{
 		"easel account shows the budgets, and the times when they are reset.":                {"order_outcome": "not_placed"},
 		"easel usage --by label=project shows the amount spent for each value of the label.": {"order_outcome": "not_placed", "label_name": "project", "label_value": "apollo"},
@@ -78,7 +78,7 @@ func TestAnExceededBudgetNamesTheCommandThatShowsIt(t *testing.T) {
 	}
 }
 
-func TestAnErrorTellsEveryBadFieldAndWhenToRetry(t *testing.T) {
+func TestErrorListsInvalidFieldsAndRetryDelay(t *testing.T) {
 	dial := (&scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
 		return nil, failing(codes.InvalidArgument, "INVALID_REQUEST", retryAfter(3*time.Second), &errdetails.BadRequest{
 			FieldViolations: []*errdetails.BadRequest_FieldViolation{
@@ -107,7 +107,7 @@ func TestAnErrorTellsEveryBadFieldAndWhenToRetry(t *testing.T) {
 	}
 }
 
-func TestAForeignMessageStaysOnItsLine(t *testing.T) {
+func TestErrorMessageIsEscapedAndPrintedOnOneLine(t *testing.T) {
 	var text bytes.Buffer
 	explain(t.Context(), errors.New("one\n\x1b[31mtwo")).write(&text)
 	if text.String() != "easel: one \\u001b[31mtwo\n" {
@@ -115,7 +115,7 @@ func TestAForeignMessageStaysOnItsLine(t *testing.T) {
 	}
 }
 
-func TestAnInvalidKeyNamesItsSource(t *testing.T) {
+func TestInvalidAPIKeyErrorNamesItsSource(t *testing.T) {
 	const fault = ": the API key contains spaces, line breaks or invalid characters\n"
 	for source, got := range map[string]printed{
 		"EASEL_API_KEY":  easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": "two words"}, "account"),
@@ -127,7 +127,7 @@ func TestAnInvalidKeyNamesItsSource(t *testing.T) {
 	}
 }
 
-func TestARenderThatFailedIsPrintedWhereTheOutputIsJSON(t *testing.T) {
+func TestFailedGenerateStillPrintsRenderAsJSON(t *testing.T) {
 	end := render("gen_1", failed)
 	end.FailureMessage = "no paint"
 	dial := ordering(func(_ *easelv1.WatchGenerationRequest, s oneStream) error { return sendRender(s, end) },
@@ -158,7 +158,7 @@ func TestARenderThatFailedIsPrintedWhereTheOutputIsJSON(t *testing.T) {
 	}
 }
 
-func TestAWrongKeySaysWhereOneStandsAndNotWhatItIs(t *testing.T) {
+func TestAPIKeyErrorsNameSettingsWithoutShowingKey(t *testing.T) {
 	const settings = "EASEL_API_KEY or --api-key-file"
 	for reason, want := range map[string]string{
 		"CREDENTIAL_MISSING":           "easel: no API key (UNAUTHENTICATED CREDENTIAL_MISSING)\n       Set " + settings + ".\n",

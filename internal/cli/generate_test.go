@@ -57,7 +57,7 @@ func (o *orders) serve(t *testing.T) dialer {
 	}).serve(t)
 }
 
-func TestAnUnclearOrderIsSentAgainUnchanged(t *testing.T) {
+func TestOrderWithUnknownOutcomeIsResentUnchanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &orders{errors: []error{
 			failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(2*time.Second)),
@@ -84,7 +84,7 @@ func TestAnUnclearOrderIsSentAgainUnchanged(t *testing.T) {
 	})
 }
 
-func TestAnOrderCarriesTheKeyThatItIsGiven(t *testing.T) {
+func TestOrderCarriesGivenIdempotencyKey(t *testing.T) {
 	o := &orders{}
 	got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "--idempotency-key", "mine")
 	if got.exit != ExitOK || o.got[0].IdempotencyKey != "mine" || o.got[0].InputsJson != "{}" || o.got[0].MaxCostCents != nil {
@@ -113,7 +113,7 @@ func TestAnOrderExpiresAfterTheGivenTime(t *testing.T) {
 	})
 }
 
-func TestAnInvalidExpireTimeIsRejectedBeforeAKeyIsPrinted(t *testing.T) {
+func TestInvalidExpireTimeIsRejectedBeforeOrdering(t *testing.T) {
 	for _, words := range []string{"-1s", "0s", "=-1s", "=", "tomorrow", "10", "1d", "2020-01-31T12:00:00Z", "2027-01-31", "--watch"} {
 		o, flag := &orders{}, []string{"--expire", words}
 		if strings.HasPrefix(words, "=") {
@@ -127,7 +127,7 @@ func TestAnInvalidExpireTimeIsRejectedBeforeAKeyIsPrinted(t *testing.T) {
 	}
 }
 
-func TestAnOrderThatStaysUnclearSaysHowToGoOn(t *testing.T) {
+func TestOrderWithUnknownOutcomePrintsIdempotencyKeyAtTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &orders{}
 		for range 99 {
@@ -144,7 +144,7 @@ func TestAnOrderThatStaysUnclearSaysHowToGoOn(t *testing.T) {
 	})
 }
 
-func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing.T) {
+func TestOnlyCertainRejectionsReportThatNothingWasOrdered(t *testing.T) {
 	refused := unsent(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
 	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
 	away := unsent(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
@@ -189,7 +189,7 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 
 // If the failed order may have been placed, the printed advice must be a way to find or repeat that order, never to
 // place a second one.
-func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // fault A10
+func TestErrorAdviceNeverLeadsToSecondOrder(t *testing.T) { // fault A10
 	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
 	for name, test := range map[string]struct {
 		errors []error
@@ -222,7 +222,7 @@ func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // fault A10
 	}
 }
 
-func TestAnExpiredOrderThatWasNotPlacedCanBeOrderedAgain(t *testing.T) {
+func TestExpiredUnplacedOrderSuggestsLaterExpireTime(t *testing.T) {
 	for _, err := range []error{notPlaced(codes.FailedPrecondition, "ORDER_EXPIRED"), unsent(codes.FailedPrecondition, "ORDER_EXPIRED")} {
 		got := easelRun(t.Context(), (&orders{errors: []error{err}}).serve(t), "generate", "studio/any")
 		if !strings.Contains(got.stderr, "       Nothing was ordered. Order again with a later --expire, or without it.\n") {
@@ -231,7 +231,7 @@ func TestAnExpiredOrderThatWasNotPlacedCanBeOrderedAgain(t *testing.T) {
 	}
 }
 
-func TestAnErrorAsJSONHasTheOutcomeOverAllAttempts(t *testing.T) {
+func TestJSONErrorHasOrderOutcomeAcrossAllAttempts(t *testing.T) {
 	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
 	for name, test := range map[string]struct {
 		errors []error
@@ -255,7 +255,7 @@ func TestAnErrorAsJSONHasTheOutcomeOverAllAttempts(t *testing.T) {
 	}
 }
 
-func TestAWrongFlagOrdersNothing(t *testing.T) {
+func TestInvalidFlagsPlaceNoOrder(t *testing.T) {
 	for _, test := range []struct{ words, want string }{
 		{"--idempotency-key ", "--idempotency-key is empty"},
 		{"--idempotency-key=", "--idempotency-key is empty"},
@@ -271,7 +271,7 @@ func TestAWrongFlagOrdersNothing(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatCanNotBeIsRefused(t *testing.T) {
+func TestInvalidAddressAndAPIKeyOverPlaintextAreRejected(t *testing.T) {
 	for _, args := range [][]string{{"--addr", "easel"}, {"--addr", "ftp://easel:1"}, {"--addr", "http://easel:1", "--tls-ca-file", "generate_test.go"}} {
 		if got := easelRun(t.Context(), nil, append([]string{"models"}, args...)...); got.exit != ExitUsage || !strings.Contains(got.stderr, "--") {
 			t.Errorf("%q: exit %d\n%s", args, got.exit, got.stderr)
@@ -283,7 +283,7 @@ func TestAnAddressThatCanNotBeIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedOrderSaysHowToGoOn(t *testing.T) {
+func TestInterruptedOrderPrintsIdempotencyKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		o := &orders{errors: []error{failing(codes.Unavailable, "", retryAfter(time.Minute))}}
@@ -295,7 +295,7 @@ func TestAnInterruptedOrderSaysHowToGoOn(t *testing.T) {
 	})
 }
 
-func TestGenerateStaysForATextAndWritesIt(t *testing.T) {
+func TestGenerateWaitsForTextAndWritesIt(t *testing.T) {
 	o := &orders{}
 	dial := o.serve(t)
 	if got := easelRun(t.Context(), dial, "generate", "studio/any", "--watch", "-q"); got.stdout != "grey water\nasks\n" {

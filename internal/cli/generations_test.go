@@ -9,7 +9,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestADeleteThatAllowsAMissingRenderDoesNotClaimThatItWasThere(t *testing.T) {
+func TestDeleteWithAllowMissingDoesNotClaimDeletion(t *testing.T) {
 	var asked *easelv1.DeleteGenerationRequest
 	dial := (&scripted{remove: func(r *easelv1.DeleteGenerationRequest) error { asked = r; return nil }}).serve(t)
 	for _, test := range []struct {

@@ -25,7 +25,7 @@ func described() *easelv1.Model {
 	return m
 }
 
-func TestAnInputIsTypedByWhatTheModelSaysOfIt(t *testing.T) {
+func TestInputIsConvertedToFieldTypeOfModel(t *testing.T) {
 	for _, test := range []struct{ argument, want string }{
 		{"prompt=a calm sea, at dusk", `{"prompt":"a calm sea, at dusk"}`},
 		{"prompt=17", `{"prompt":"17"}`},
@@ -53,7 +53,7 @@ func TestAnInputIsTypedByWhatTheModelSaysOfIt(t *testing.T) {
 	}
 }
 
-func TestAnInputThatDoesNotFitIsRefusedByName(t *testing.T) {
+func TestInvalidInputErrorNamesInputAndReason(t *testing.T) {
 	for _, test := range []struct{ argument, name, why string }{
 		{"seed=7.5", "inputs.seed", "a whole number"},
 		{"seed=seven", "inputs.seed", "a whole number"},
@@ -83,7 +83,7 @@ func TestAnInputThatDoesNotFitIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestAQuoteOfAWrongInputDoesNotSpeakOfAnOrder(t *testing.T) {
+func TestQuoteErrorForInvalidInputDoesNotMentionOrder(t *testing.T) {
 	dial := (&scripted{model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil }}).serve(t)
 	for _, inputs := range [][]string{{"seed=seven"}, {"promt=x"}, {"seed=1", "seed=2"}, {"prompt=@/nowhere/file"}} {
 		for command, ordering := range map[string]bool{"quote": false, "generate": true} {
@@ -95,7 +95,7 @@ func TestAQuoteOfAWrongInputDoesNotSpeakOfAnOrder(t *testing.T) {
 	}
 }
 
-func TestInputsKeepTheirOrderAndComeOnce(t *testing.T) {
+func TestInputsKeepArgumentOrderAndRejectDuplicates(t *testing.T) {
 	got, err := TypedInputs(described(), []string{"seed=1", "prompt=x", "draft=false"})
 	if want := `{"seed":1,"prompt":"x","draft":false}`; err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
@@ -105,14 +105,14 @@ func TestInputsKeepTheirOrderAndComeOnce(t *testing.T) {
 	}
 }
 
-func TestAModelThatDescribesNothingTakesJSONElseText(t *testing.T) {
+func TestInputsOfModelWithoutFieldsAreJSONOrText(t *testing.T) {
 	got, err := TypedInputs(&easelv1.Model{ModelId: "m"}, []string{"a=1.50", "b=one", `c={"d":[]}`, "e=null", "f=01"})
 	if want := `{"a":1.50,"b":"one","c":{"d":[]},"e":null,"f":"01"}`; err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
 }
 
-func TestInputsJSONIsPassedOnDigitForDigit(t *testing.T) {
+func TestInputsJSONMustBeOneObjectAndIsKeptUnchanged(t *testing.T) {
 	const text = `{"seed": 9007199254740993, "weight": 0.10}`
 	if got, err := readObject("-", strings.NewReader(text+"\n")); err != nil || got != text {
 		t.Errorf("from standard input: %s, %v", got, err)
@@ -148,7 +148,7 @@ func TestAnInputComesFromAFile(t *testing.T) {
 	}
 }
 
-func TestNoCheckAsksForNoModelAndSendsWhatItIsGiven(t *testing.T) {
+func TestNoCheckFlagSendsInputsUnchecked(t *testing.T) {
 	o := &orders{}
 	got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "zebra=1", "seed=many", "--no-check")
 	if got.exit != ExitOK || len(o.got) != 1 || o.got[0].GetInputsJson() != `{"zebra":1,"seed":"many"}` {

@@ -18,7 +18,7 @@ func TestMoneyIsWrittenToTheCent(t *testing.T) {
 	}
 }
 
-func TestAnAmountNamesItsUnit(t *testing.T) {
+func TestAmountRequiresTwoDecimalsOrCentSuffix(t *testing.T) {
 	for text, want := range map[string]int64{"0.50": 50, "50c": 50, "12.34": 1234, "0.00": 0, "0c": 0, "007.00": 700} {
 		var a Amount
 		if err := a.UnmarshalText([]byte(text)); err != nil || *a.Cents != want {
@@ -33,7 +33,7 @@ func TestAnAmountNamesItsUnit(t *testing.T) {
 	}
 }
 
-func TestSizesAndTimesAreShort(t *testing.T) {
+func TestSizesAndDurationsAreAbbreviated(t *testing.T) {
 	for bytes, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 64 << 20: "67 MB"} {
 		if got := formatBytes(bytes); got != want {
 			t.Errorf("%d bytes: got %s, want %s", bytes, got, want)

@@ -34,7 +34,7 @@ func shaky(t *testing.T, o *orders, errors ...error) dialer {
 	}).serve(t)
 }
 
-func TestTheQuestionsBeforeAnOrderAreAskedAgainAsTheServerAsks(t *testing.T) {
+func TestModelAndQuoteRequestsAreRetriedAfterServerDelay(t *testing.T) {
 	later := []error{
 		failing(codes.Unavailable, "UPSTREAM_UNAVAILABLE", retryAfter(2*time.Second)),
 		failing(codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", retryAfter(3*time.Second)),
@@ -50,16 +50,16 @@ func TestTheQuestionsBeforeAnOrderAreAskedAgainAsTheServerAsks(t *testing.T) {
 				t.Errorf("%s does not print the reason for the delay:\n%s", command, got.stderr)
 			}
 		})
-		synctest.Test(t, func(t *testing.T) {
-			got := easelRun(t.Context(), shaky(t, &orders{}, nil, later[0]), "quote", "studio/any", "prompt=x")
-			if got.exit != ExitOK || !strings.Contains(got.stdout, "0.05") {
-				t.Errorf("exit %d\n%s", got.exit, got.stderr)
-			}
-		})
 	}
+	synctest.Test(t, func(t *testing.T) {
+		got := easelRun(t.Context(), shaky(t, &orders{}, nil, later[0]), "quote", "studio/any", "prompt=x")
+		if got.exit != ExitOK || !strings.Contains(got.stdout, "0.05") {
+			t.Errorf("exit %d\n%s", got.exit, got.stderr)
+		}
+	})
 }
 
-func TestAQuestionThatStaysUnansweredSaysThatNothingWasOrdered(t *testing.T) {
+func TestFailedModelRequestReportsThatNothingWasOrdered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down []error
 		for range 99 {
@@ -80,7 +80,7 @@ func TestAQuestionThatStaysUnansweredSaysThatNothingWasOrdered(t *testing.T) {
 	}
 }
 
-func TestAnOrderThatTakesLongSaysWhatItWaitsFor(t *testing.T) {
+func TestSlowOrderReportsItsRetryAndWait(t *testing.T) {
 	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(12*time.Second))
 	for form, waits := range map[string]string{"table": "no response to the order yet; waiting\n", "json": `{"note":"no response to the order yet; waiting"}`} {
 		synctest.Test(t, func(t *testing.T) {

@@ -48,7 +48,7 @@ total                 12      1       1        13.30 EUR  0.30 EUR  0.11 EUR
 	}
 }
 
-func TestUsageComesInEveryForm(t *testing.T) {
+func TestUsageIsPrintedAsCSVTotalOrJSON(t *testing.T) {
 	var asked []*easelv1.ListUsageRequest
 	dial := counted(t, &asked)
 	got := easelRun(t.Context(), dial, "usage", "--by=owner,label=campaign", "--csv")
@@ -111,7 +111,7 @@ month budget  0.00 EUR of 0.00 EUR, until 2026-12-01 00:00:00
 	}
 }
 
-func TestAListIsAskedForWhatItsFlagsChoose(t *testing.T) {
+func TestListFlagsBecomeRequestFilter(t *testing.T) {
 	var asked *easelv1.GenerationFilter
 	dial := (&scripted{list: func(r *easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse {
 		asked = r.Filter
@@ -137,7 +137,7 @@ func TestAListIsAskedForWhatItsFlagsChoose(t *testing.T) {
 	}
 }
 
-func TestAnOrderTakesItsLabelsAlong(t *testing.T) {
+func TestOrderCarriesItsLabels(t *testing.T) {
 	o := &orders{}
 	got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "--label", "campaign=spring sale", "--label", "job=7")
 	if want := map[string]string{"campaign": "spring sale", "job": "7"}; got.exit != ExitOK || len(o.got) != 1 || !maps.Equal(o.got[0].Labels, want) {

@@ -110,7 +110,7 @@ const (
 	failed    = easelv1.State_STATE_FAILED
 )
 
-func TestTheEndOfARenderIsTheExitCode(t *testing.T) {
+func TestFinalStateDeterminesExitCode(t *testing.T) {
 	for state, exit := range map[easelv1.State]int{
 		succeeded: ExitOK, failed: ExitGenerationFailed, easelv1.State_STATE_REFUNDED: ExitGenerationFailed,
 		easelv1.State_STATE_DELETED: ExitNotFound,
@@ -124,7 +124,7 @@ func TestTheEndOfARenderIsTheExitCode(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedWatchSaysThatTheRenderGoesOn(t *testing.T) {
+func TestInterruptedWatchReportsThatRenderContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
@@ -140,7 +140,7 @@ func TestAnInterruptedWatchSaysThatTheRenderGoesOn(t *testing.T) {
 	})
 }
 
-func TestATimeoutEndsAWatchAndSaysSo(t *testing.T) {
+func TestTimeoutEndsWaitAndIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 			sendState(s, queued)
@@ -154,7 +154,7 @@ func TestATimeoutEndsAWatchAndSaysSo(t *testing.T) {
 	})
 }
 
-func TestAWaitSaysOnceThatTheServerIsAwayAsAWatchDoes(t *testing.T) {
+func TestWatchAndWaitReportEachConnectionLossOnce(t *testing.T) {
 	away := func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(codes.Unavailable, "") }
 	late := func(t *testing.T, args ...string) printed {
 		return easelRun(t.Context(), watchScript(t,
@@ -202,7 +202,7 @@ $`)
 	})
 }
 
-func TestInAPipeAWatchIsPlainLines(t *testing.T) {
+func TestWatchInPipePrintsPlainLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 			sendState(s, queued)
@@ -222,7 +222,7 @@ func TestInAPipeAWatchIsPlainLines(t *testing.T) {
 	})
 }
 
-func TestWatchAsJSONIsOneObjectALine(t *testing.T) {
+func TestWatchPrintsOneJSONObjectPerLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dial := watchScript(t,
 			func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
@@ -253,7 +253,7 @@ func TestWatchAsJSONIsOneObjectALine(t *testing.T) {
 	})
 }
 
-func TestALostWatchOfEverythingSaysWhatIsKnownAndKeepsItsFilter(t *testing.T) {
+func TestReconnectedWatchSendsKnownEtagsAndKeepsFilter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []*easelv1.WatchGenerationsRequest
 		ctx, interrupt := context.WithCancel(t.Context())
@@ -288,7 +288,7 @@ func TestALostWatchOfEverythingSaysWhatIsKnownAndKeepsItsFilter(t *testing.T) {
 	})
 }
 
-func TestTheLiveLineSaysHowLongItMayTake(t *testing.T) {
+func TestLiveLineShowsAgeAndEstimatedTimeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var screen bytes.Buffer
 		s := &session{Console: terminal.NewConsole(&screen, &screen, func(string) string { return "" })}

@@ -13,7 +13,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestAWatchOfEverythingPrintsEachChangeAndSaysThatItContinues(t *testing.T) {
+func TestWatchOfAllRendersPrintsSummaryAndEachStateChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		send := func(s manyStream, id string, age time.Duration, state easelv1.State) {
@@ -48,7 +48,7 @@ func TestAWatchOfEverythingPrintsEachChangeAndSaysThatItContinues(t *testing.T) 
 	})
 }
 
-func TestAWatchOfEverythingThatEndsEarlyStillTellsWhatItHasSeen(t *testing.T) {
+func TestFailedWatchOfAllRendersPrintsReceivedStates(t *testing.T) {
 	dial := (&scripted{watchAll: func(_ *easelv1.WatchGenerationsRequest, s manyStream) error {
 		sendAll(s, render("gen_1", queued))
 		return failing(codes.Unauthenticated, "")

@@ -18,10 +18,10 @@ var secondJobs = map[string][]string{
 	"java":       {"sh", "-c", `echo "sea.prompt=a calm sea" >> jobs.properties`},
 }
 
-// TestServicesFetchPaidRendersAtASpentBudget runs the service from each client library's page. The service's journal
+// TestExampleServicesFetchPaidRendersDespiteSpentBudget runs the service from each client library's page. The service's journal
 // contains two jobs: a paid render, and a job that exceeds the team's budget. The service must fetch the paid render,
 // although the budget rejects the other job.
-func TestServicesFetchPaidRendersAtASpentBudget(t *testing.T) {
+func TestExampleServicesFetchPaidRendersDespiteSpentBudget(t *testing.T) {
 	t.Parallel() // runs in parallel, because the test mostly waits
 	for language, add := range secondJobs {
 		t.Run(language, func(t *testing.T) {

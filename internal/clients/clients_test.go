@@ -41,7 +41,7 @@ type client struct {
 	run      *proctest.Process
 }
 
-func TestThePagesOfClientsRunTheExamplesAsTheTestsDo(t *testing.T) {
+func TestClientDocsContainTestedExampleCommands(t *testing.T) {
 	commands := maps.Clone(commands)
 	commands["go"] = []string{"go", "run", "./clients/go/example"}
 	for language, command := range commands {
@@ -56,9 +56,9 @@ func TestThePagesOfClientsRunTheExamplesAsTheTestsDo(t *testing.T) {
 	}
 }
 
-// TestTheClientsHaveTheStepsOfAService checks that each client library has the functions that the table of steps in
+// TestClientLibrariesDefineDocumentedFunctions checks that each client library has the functions that the table of steps in
 // docs/callers.md names.
-func TestTheClientsHaveTheStepsOfAService(t *testing.T) {
+func TestClientLibrariesDefineDocumentedFunctions(t *testing.T) {
 	sources := map[string]string{
 		"go": "*.go", "python": "src/easel_grpc/*.py", "typescript": "src/*.ts", "java": "src/main/java/io/github/easelgrpc/easel/*.java",
 	}
@@ -155,7 +155,7 @@ func together(t *testing.T, clients []*client, do func(*client) error) {
 	}
 }
 
-func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.T) {
+func TestEveryClientGetsRightBytesAndOneChargeDespiteFaults(t *testing.T) {
 	t.Parallel() // runs in parallel, because the test mostly waits
 	s := startStack(t, nil)
 	clients := newClients(t, s)
@@ -222,7 +222,7 @@ func (c *client) check(t *testing.T, s stack, id string) {
 	}
 }
 
-func TestEveryClientEndsWhenItsKeyIsRevokedInTheMiddle(t *testing.T) {
+func TestEveryClientExitsWhenAPIKeyIsRevokedDuringWatch(t *testing.T) {
 	t.Parallel() // runs in parallel, because the test mostly waits
 	s := startStack(t, nil)
 	clients := newClients(t, s)

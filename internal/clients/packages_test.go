@@ -47,7 +47,7 @@ var built = map[string]struct {
 	}},
 }
 
-func TestEachPackageHasItsLicenceItsNoticeAndItsTypes(t *testing.T) {
+func TestEachClientPackageContainsRequiredFiles(t *testing.T) {
 	t.Parallel()
 	for language, want := range built {
 		if !strings.Contains(*languages, language) {

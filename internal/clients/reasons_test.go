@@ -64,7 +64,7 @@ func (table errorTable) has(t *testing.T, rows remedies, names map[int32]string)
 	}
 }
 
-func TestTheTableOfErrorsSaysWhatThePageDoes(t *testing.T) {
+func TestTableOfErrorsMatchesDocumentation(t *testing.T) {
 	table := readTable(t)
 	page := proctest.Read(t, "docs", "errors.md")
 	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `(\\w+)` \\|[^|]*\\|[^|]*\\|[^|]*\\| (yes|no) \\|").FindAllStringSubmatch(page, -1)

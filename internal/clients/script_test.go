@@ -79,8 +79,8 @@ var players = map[string]struct{ build, start []string }{
 	},
 }
 
-// TestEveryHelperPlaysTheScripts checks that the client libraries of all languages behave in the same way.
-func TestEveryHelperPlaysTheScripts(t *testing.T) {
+// TestEveryClientLibraryPassesSharedScripts checks that the client libraries of all languages behave in the same way.
+func TestEveryClientLibraryPassesSharedScripts(t *testing.T) {
 	t.Parallel() // runs in parallel, because the test mostly waits
 	var scripts []script
 	if err := json.Unmarshal([]byte(proctest.Read(t, "internal", "clients", "testdata", "scripts.json")), &scripts); err != nil {

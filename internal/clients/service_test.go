@@ -35,10 +35,10 @@ const compile = "ln -s " + root + "/.build/clients/typescript/node_modules && no
 // root is a placeholder in commands. It is replaced by the root of the repository.
 const root = "ROOT"
 
-// TestTheServicesOfThePagesGoOnThroughKillsAndSilence runs each example service from the documentation unchanged,
+// TestExampleServicesFinishDespiteKillsAndFrozenConnection runs each example service from the documentation unchanged,
 // outside the repository. The service must finish its job although the test kills it, stops and kills the server, and
 // freezes the connection.
-func TestTheServicesOfThePagesGoOnThroughKillsAndSilence(t *testing.T) {
+func TestExampleServicesFinishDespiteKillsAndFrozenConnection(t *testing.T) {
 	t.Parallel() // runs in parallel, because the test mostly waits
 	for language := range services {
 		t.Run(language, func(t *testing.T) {

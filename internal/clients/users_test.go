@@ -25,9 +25,9 @@ var usedElsewhere = map[protoreflect.FullName]string{
 	"easel.v1.WatchEventsResponse.emit_time":        "internal/server/events_test.go",
 }
 
-// TestEveryMethodAndFieldOfTheContractHasAUser searches for each name in the client libraries and the command line, which
+// TestEveryMethodAndFieldOfContractIsUsed searches for each name in the client libraries and the command line, which
 // are the programs that call Easel.
-func TestEveryMethodAndFieldOfTheContractHasAUser(t *testing.T) {
+func TestEveryMethodAndFieldOfContractIsUsed(t *testing.T) {
 	users, unused := sources(t, "clients/go", "clients/python/src", "clients/typescript/src", "clients/java/src", "internal/cli"), map[protoreflect.FullName]bool{}
 	for _, name := range contractNames() {
 		if !named(users, string(name.Name())) {

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-func TestATextIsReadWhileTheStoreFails(t *testing.T) {
+func TestTextResultIsReadFromCatalogWhileStoreFails(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		const text = "tide and stone"
 		for _, id := range []string{"g1", "g2"} {
@@ -45,7 +45,7 @@ func TestATextIsReadWhileTheStoreFails(t *testing.T) {
 	})
 }
 
-func TestEachReadOfACopyIsCounted(t *testing.T) {
+func TestCopyReadsAndCatalogFallbacksAreCounted(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		file := picture(1000)
 		s.finish("g1", file)
@@ -64,7 +64,7 @@ func TestEachReadOfACopyIsCounted(t *testing.T) {
 
 // A client resumes a download with the etag of a copy that was deleted in the meantime. The download must fail instead
 // of returning bytes of another file.
-func TestAnEtagOfADeletedCopyIsThatOfOtherBytes(t *testing.T) {
+func TestResumeWithETagOfDeletedCopyFails(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.files["g9"] = picture(1000) })
 		without := content.New(content.Config{Catalog: s.results.Catalog, Ledger: s.results.Ledger, Logger: s.results.Logger})

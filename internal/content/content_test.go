@@ -104,7 +104,7 @@ func TestFailingStoreDelaysNoReader(t *testing.T) {
 	}
 }
 
-func TestLostCopyIsReadFromTheCatalogAndMadeAgain(t *testing.T) {
+func TestDamagedOrLostCopyIsReplacedFromCatalog(t *testing.T) {
 	for name, lie := range map[string]func([]byte) []byte{
 		"too short": func(data []byte) []byte { return data[:len(data)-1] },
 		"too long":  func(data []byte) []byte { return append(data, 0) },
@@ -136,7 +136,7 @@ func TestLostCopyIsReadFromTheCatalogAndMadeAgain(t *testing.T) {
 	}
 }
 
-func TestCopyThatWasDoubtedCountsAgain(t *testing.T) {
+func TestCopyRemainsUsableAfterOneBadRead(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		file := picture(600_000)
 		s.finish("g1", file)
@@ -188,7 +188,7 @@ func TestBrokenReadOfACopyCanBeResumed(t *testing.T) {
 
 // The outcome of a copy contains strings that the database would reject. They must be recorded in a valid form;
 // otherwise, the result would be copied again and again.
-func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
+func TestInvalidUTF8IsRecordedInValidForm(t *testing.T) {
 	onEach(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.kind = "image/\xff\x00png" + strings.Repeat("ä", 200) })
 		s.store.set(func() { s.store.refuse = errors.New("x\xfe\x00" + strings.Repeat("ä", 200)) })
@@ -210,7 +210,7 @@ func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 }
 
 // The ledger is closed before the copy can be recorded, so the file of the copy must be deleted.
-func TestCopyThatTheLedgerRejectsIsDeleted(t *testing.T) {
+func TestCopyIsDeletedIfLedgerCannotRecordIt(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.store.put = func() { _ = s.ledger.Close() }
 		s.finish("g1", picture(1000))
@@ -222,7 +222,7 @@ func TestCopyThatTheLedgerRejectsIsDeleted(t *testing.T) {
 	})
 }
 
-func TestACopyGoesWithADeletionUnlessItsTeamKeepsIt(t *testing.T) {
+func TestDeletionRemovesCopyUnlessTeamKeepsIt(t *testing.T) {
 	for name, keeps := range map[string]bool{"kept": true, "not kept": false} {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {
@@ -288,7 +288,7 @@ func TestUnknownObjectsAreReportedAndNotDeleted(t *testing.T) {
 	})
 }
 
-func TestWhatHasNoResultIsTriedNoMore(t *testing.T) {
+func TestMissingResultIsAbandonedAfterOneWeek(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.finish("g1", nil)
 		s.upstream.set(func() { delete(s.upstream.files, "g1") })
@@ -310,7 +310,7 @@ func TestWhatHasNoResultIsTriedNoMore(t *testing.T) {
 	})
 }
 
-func TestTheEventOfAnEndWaitsForTheCopyForAMinute(t *testing.T) {
+func TestFinalEventWaitsUpToOneMinuteForCopy(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.team.Subscribed = true
 		due := func() int {

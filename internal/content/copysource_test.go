@@ -11,7 +11,7 @@ import (
 )
 
 // A response with status 200 that is not the result must not be stored. The copy job reads the result again later.
-func TestWrongResponseIsNotKept(t *testing.T) {
+func TestInvalidResponseIsNotStoredAsCopy(t *testing.T) {
 	page := []byte("<html>502 Bad Gateway</html>")
 	for name, row := range map[string]struct {
 		record  string // JSON form of the file in the ledger's record
@@ -54,7 +54,7 @@ func TestWrongResponseIsNotKept(t *testing.T) {
 	}
 }
 
-func TestRecordedTypesAreKept(t *testing.T) {
+func TestCompatibleContentTypesAreCopied(t *testing.T) {
 	for recorded, kind := range map[string]string{
 		"image/jpg": "image/jpeg", "image/png": "application/octet-stream", "application/octet-stream": "video/mp4", "text/html": "text/html; charset=utf-8",
 		"application/json": "application/json", "": "model/gltf+json",

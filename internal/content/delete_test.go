@@ -63,7 +63,7 @@ func TestErasedResultsAreDeletedInTheStore(t *testing.T) {
 
 // If an order is erased while a process is copying its result, the copy is deleted after the process has finished or
 // died.
-func TestErasedResultIsDeletedWhenItsCopyHasEnded(t *testing.T) {
+func TestErasedResultIsDeletedAfterRunningCopyEnds(t *testing.T) {
 	for name, locked := range map[string]string{"the process dies": "here/", "the process continues": ""} {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {
@@ -111,7 +111,7 @@ func TestLockedCopyDelaysNoOtherDeletion(t *testing.T) {
 }
 
 // A process that is killed while it copies a result leaves a partial file behind. Erasure deletes this file too.
-func TestErasureLeavesNoByteOfAKilledCopy(t *testing.T) {
+func TestErasureDeletesPartialFilesOfKilledCopy(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		o, other := s.finish("g1", picture(1000)), "g2"
 		s.finish(other, picture(1000))
@@ -131,7 +131,7 @@ func TestErasureLeavesNoByteOfAKilledCopy(t *testing.T) {
 	})
 }
 
-func TestProcessWithoutAStoreReportsCopiesThatAreLeft(t *testing.T) {
+func TestProcessWithoutStoreReportsUndeletedCopies(t *testing.T) {
 	onEach(t, func(s *studio) {
 		s.finish("g1", picture(1000))
 		stop := s.run(s.results)

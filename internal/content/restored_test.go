@@ -84,7 +84,7 @@ func (s *studio) forgotten(ids ...string) {
 	})
 }
 
-func TestRestoredLedgerKeepsCopiesThatItLacks(t *testing.T) {
+func TestRestoredLedgerDeletesNoUnknownCopies(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")
 		restore(func() { s.copied("g1") })
@@ -100,7 +100,7 @@ func TestRestoredLedgerKeepsCopiesThatItLacks(t *testing.T) {
 
 // A clone of a ledger shares the store of the original ledger. Deletions in the clone must not delete copies of the
 // original.
-func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
+func TestLedgerCloneDeletesNoCopyOfOriginal(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")
 		s.finish("g1", picture(2000)) // this result is not copied yet when the ledger is backed up
@@ -123,7 +123,7 @@ func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 
 // A restored ledger may delete copies that were stored before the restore only after an operator has adopted them. If
 // the operator adopts the copies while a delete job is running, the job must run again and delete its copy.
-func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
+func TestAdoptionDuringDeleteJobRepeatsDeletion(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")
 		restore(func() {})
@@ -145,7 +145,7 @@ func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
 	})
 }
 
-func TestAdoptedCopiesAreDeleted(t *testing.T) {
+func TestAdoptedCopiesCanBeDeleted(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0", "g1")
 		if wasCopied, err := s.ledger.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); wasCopied || err != nil {

@@ -130,7 +130,7 @@ func testStore(t *testing.T, store content.Store) {
 	}
 }
 
-func TestADirectoryIsAStore(t *testing.T) {
+func TestDirectoryWorksAsContentStore(t *testing.T) {
 	store, err := content.OpenStore("file:"+t.TempDir(), false)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestADirectoryIsAStore(t *testing.T) {
 	testStore(t, store)
 }
 
-func TestABucketIsAStore(t *testing.T) {
+func TestBucketWorksAsContentStore(t *testing.T) {
 	server := proctest.StartBucket(t)
 	core := bucketClient(t, server, "easel-results")
 	store, err := content.OpenStore(server.URL("easel-results"), false)
@@ -225,7 +225,7 @@ func TestCopyOfALargeResultNeedsLittleMemory(t *testing.T) {
 	}
 }
 
-func TestTheAddressOfAStoreIsReadStrictly(t *testing.T) {
+func TestContentStoreAddressIsValidatedStrictly(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"file:/var/lib/easel/results": true, "file:results": true, "s3://bucket": true, "s3://my.bucket-1/a/b?region=eu-central-1": true,
 		"s3://bucket?endpoint=http://127.0.0.1:9000": true, "s3://bucket?endpoint=https%3A%2F%2Fs3.example&region=x": true,

@@ -38,7 +38,7 @@ func (o *office) otherFeed() (*events.Feed, *atomic.Int64) {
 	return feed, statements
 }
 
-func TestOpenFeedsCostNoQueryEach(t *testing.T) {
+func TestEventFeedReadersShareLedgerQueries(t *testing.T) {
 	const readers, written = 10_000, 10
 	inOffice(t, func(o *office) {
 		feed, statements := o.otherFeed()

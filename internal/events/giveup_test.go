@@ -12,7 +12,7 @@ import (
 
 // If a receiver never accepts an event, the event is abandoned after a day. Until then, only later events about the
 // same generation are delayed.
-func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
+func TestAbandonedEventReleasesNextEventOfGeneration(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.answer = func(_ string, p post) (int, error) {
 			if p.subject == "g1" && p.kind == "generation.failed" {
@@ -53,7 +53,7 @@ func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 }
 
 // An alert cannot detect an increase if a metric first appears with a value above zero.
-func TestGivenUpEventsAreCountedFromZero(t *testing.T) {
+func TestAbandonedEventsMetricStartsAtZero(t *testing.T) {
 	for name, teams := range map[string][]string{"another team is registered": {"print"}, "no team is registered": nil} {
 		t.Run(name, func(t *testing.T) {
 			inOffice(t, func(o *office) {

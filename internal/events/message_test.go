@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
 // The example signature is from the libraries of the Standard Webhooks specification.
-func TestASignatureIsThatOfStandardWebhooks(t *testing.T) {
+func TestSignatureMatchesStandardWebhooksExample(t *testing.T) {
 	secrets, err := events.ParseSecrets([]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestASignatureIsThatOfStandardWebhooks(t *testing.T) {
 	}
 }
 
-func TestAFileOfSecretsHasOneOrTwo(t *testing.T) {
+func TestSecretFileMustContainOneOrTwoSecrets(t *testing.T) {
 	for text, want := range map[string]int{
 		oneSecret: 1, oneSecret + "\n": 1, oneSecret + "\r\n": 1, oneSecret + "\n" + otherSecret: 2, "": 0, "\n": 0, oneSecret + "\n\n" + otherSecret: 0,
 		oneSecret + "\n" + oneSecret + "\n" + oneSecret: 0, strings.TrimPrefix(oneSecret, "whsec_"): 0, "whsec_": 0, "whsec_c2hvcnQ=": 0, "whsec_!": 0, " " + oneSecret: 0,
@@ -103,7 +103,7 @@ func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {
 	})
 }
 
-func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
+func TestUntrustedReceiverCertificateIsRejected(t *testing.T) {
 	onEach(t, func(o *office) {
 		receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { o.Error("the receiver got a request") }))
 		receiver.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -128,7 +128,7 @@ func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
 	})
 }
 
-func TestNothingIsSentThatCannotBeSigned(t *testing.T) {
+func TestEventIsNotSentWithoutSigningSecret(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.register("studio")
 		if err := os.Remove(o.secrets); err != nil {

@@ -81,7 +81,7 @@ func schema(t *testing.T) []byte {
 	return append(bytes.ReplaceAll(whole, []byte("#/components/schemas/"), []byte("#/$defs/")), '\n')
 }
 
-func TestTheSchemaIsThatOfTheContract(t *testing.T) {
+func TestEventSchemaMatchesContract(t *testing.T) {
 	want := schema(t)
 	if *update {
 		if err := os.WriteFile(docs("events.schema.json"), want, 0o644); err != nil {
@@ -93,7 +93,7 @@ func TestTheSchemaIsThatOfTheContract(t *testing.T) {
 	}
 }
 
-func TestTheSchemaTakesWhatIsSentAndWhatThePageShows(t *testing.T) {
+func TestEventSchemaAcceptsSentAndDocumentedEvents(t *testing.T) {
 	compiled, err := jsonschema.NewCompiler().Compile(docs("events.schema.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestAnEventIsSentAtOnceAndOnce(t *testing.T) {
+func TestEventIsSentImmediatelyAndOnlyOnce(t *testing.T) {
 	inOffice(t, func(o *office) {
 		defer o.run(o.sender)()
 		o.order("studio", "g1", lifecycle.Running, lifecycle.Failed, lifecycle.Refunded)
@@ -39,7 +39,7 @@ func TestAnEventIsSentAtOnceAndOnce(t *testing.T) {
 	})
 }
 
-func TestTheLogTellsOnceThatAReceiverFailsAndOnceThatItIsBack(t *testing.T) {
+func TestReceiverFailureAndRecoveryAreEachLoggedOnce(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var down atomic.Bool
 		o.answer = func(string, post) (int, error) {
@@ -71,7 +71,7 @@ func TestTheLogTellsOnceThatAReceiverFailsAndOnceThatItIsBack(t *testing.T) {
 }
 
 // Each attempt must send the same document, because an earlier attempt may have reached the receiver.
-func TestWhatIsNotTakenIsSentAgainInOrder(t *testing.T) {
+func TestFailedDeliveriesAreRetriedInOrder(t *testing.T) {
 	inOffice(t, func(o *office) {
 		bodies, stamps := map[string][]string{}, map[string][]string{}
 		o.answer = func(_ string, p post) (int, error) {
@@ -111,7 +111,7 @@ type roundTrips func(*http.Request) (*http.Response, error)
 
 func (f roundTrips) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestAProblemRepeatsNeitherAddressNorAnswer(t *testing.T) {
+func TestDeliveryErrorRevealsNeitherURLNorResponse(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	for name, row := range map[string]struct {
 		path, location string
@@ -148,7 +148,7 @@ func TestAProblemRepeatsNeitherAddressNorAnswer(t *testing.T) {
 	}
 }
 
-func TestADeadReceiverGetsAllWithinAMinuteOfItsReturn(t *testing.T) {
+func TestRecoveredReceiverGetsAllEventsWithinOneMinute(t *testing.T) {
 	deaths := map[string]func(context.Context) (int, error){
 		"refused": func(context.Context) (int, error) { return 0, errors.New("connection refused") },
 		"500":     func(context.Context) (int, error) { return 500, nil },
@@ -191,7 +191,7 @@ func TestADeadReceiverGetsAllWithinAMinuteOfItsReturn(t *testing.T) {
 
 // The delay before a retry is a fraction of the delivery's age. A new event whose first attempt fails is therefore
 // retried soon, even after a long outage.
-func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
+func TestNewFailureAfterOutageIsRetriedSoon(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var dead atomic.Bool
 		o.answer = func(string, post) (int, error) { return map[bool]int{true: 500, false: 200}[dead.Load()], nil }
@@ -289,7 +289,7 @@ func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 	})
 }
 
-func TestSecretsChangeWithoutAGap(t *testing.T) {
+func TestSecretRotationKeepsEventsSigned(t *testing.T) {
 	inOffice(t, func(o *office) {
 		defer o.run(o.sender)()
 		signatures := func(generation string) int {

@@ -119,7 +119,7 @@ func names(prefix string, n int) (all []string) {
 	return all
 }
 
-func TestEachJobRunsOnceInTwoProcesses(t *testing.T) {
+func TestTwoJobRunnersRunEachJobOnce(t *testing.T) {
 	onEach(t, func(o *office) {
 		refs := names("job", 60)
 		for range 2 {
@@ -135,7 +135,7 @@ func TestEachJobRunsOnceInTwoProcesses(t *testing.T) {
 	})
 }
 
-func TestFailedJobKeepsTheOrderOfItsLine(t *testing.T) {
+func TestFailedJobDelaysOnlyLaterJobsOfItsQueue(t *testing.T) {
 	onEach(t, func(o *office) {
 		o.add("studio", "g1", "a1", "a2", "a3")
 		o.add("studio", "g2", "b1")
@@ -170,7 +170,7 @@ func TestOwnersTakeTurns(t *testing.T) {
 	})
 }
 
-func TestOwnersWithSlowJobsLeavePlacesToOthers(t *testing.T) {
+func TestOwnersWithSlowJobsLeaveSlotsToOtherOwners(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
 		kind := o.kind(func(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 			o.note(job.Ref)
@@ -261,7 +261,7 @@ func TestFenceRejectsTheOutcomeOfALostLease(t *testing.T) {
 	})
 }
 
-func TestJobDelayedByACorrectedClockIsDue(t *testing.T) {
+func TestJobScheduledTooFarInTheFutureIsDue(t *testing.T) {
 	onEach(t, func(o *office) {
 		o.add("studio", "", "job")
 		o.exec(fmt.Sprintf(`UPDATE jobs SET run_time = run_time + %d`, (48 * time.Hour).Microseconds()))
@@ -274,7 +274,7 @@ func inSimulatedTime(t *testing.T, test func(o *office)) {
 	synctest.Test(t, func(t *testing.T) { test(newOffice(t, "sqlite:"+t.TempDir()+"/book.db")) })
 }
 
-func TestFailedJobRunsAgainAfterAShareOfItsAge(t *testing.T) {
+func TestRetryIntervalOfAFailedJobGrowsWithItsAge(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
 		k := o.kind(func(context.Context, ledger.Job) (ledger.Outcome, error) {
 			o.note("attempt")
@@ -297,7 +297,7 @@ func TestFailedJobRunsAgainAfterAShareOfItsAge(t *testing.T) {
 	})
 }
 
-func TestKindWithAnIntervalRunsInSteps(t *testing.T) {
+func TestPeriodicJobRunsItsStepsOncePerInterval(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
 		begin, k := time.Now(), o.kind(func(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 			o.note(job.Cursor)
@@ -360,7 +360,7 @@ func TestLeaseOfARunningJobIsRenewed(t *testing.T) {
 	})
 }
 
-func TestJobEndsBeforeALeaseThatCannotBeRenewed(t *testing.T) {
+func TestJobIsCanceledBeforeItsUnrenewableLeaseExpires(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
 		began, lasted := time.Time{}, time.Duration(0)
 		stop := o.start(o.kind(func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {

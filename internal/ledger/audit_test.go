@@ -38,7 +38,7 @@ func stale(t *testing.T, l *ledger.Ledger) {
 	l.Exec(t, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000")
 }
 
-func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
+func TestOperatorActionsAreAuditedOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		var mu sync.Mutex
 		var told []string
@@ -89,7 +89,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 
 // Another process may erase some of the listed orders first. The audit trail must name only the orders that this call
 // erased.
-func TestTheAuditNamesWhatWasErasedNow(t *testing.T) {
+func TestAuditListsOnlyOrdersErasedByThisCall(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l, ids := open(t, url), map[string]string{}
 		for _, generation := range []string{"g1", "g2"} {
@@ -112,7 +112,7 @@ func TestTheAuditNamesWhatWasErasedNow(t *testing.T) {
 	})
 }
 
-func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
+func TestActionIsRolledBackIfAuditFails(t *testing.T) {
 	refuse := map[bool]string{ // statements that make the database reject audit entries, for SQLite (true) and PostgreSQL (false)
 		true:  "CREATE TRIGGER none BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no line'); END",
 		false: "ALTER TABLE audit ADD CONSTRAINT none CHECK (actor = '')",
@@ -153,7 +153,7 @@ func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
 	})
 }
 
-func TestNothingOfTheAuditOrTheJournalIsChangedOrDeleted(t *testing.T) {
+func TestAuditAndJournalAreAppendOnly(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		write(t, l, request("k"))
@@ -177,7 +177,7 @@ func TestNothingOfTheAuditOrTheJournalIsChangedOrDeleted(t *testing.T) {
 	})
 }
 
-func TestPagesOfTheAuditHaveEachLineOnce(t *testing.T) {
+func TestAuditPagesContainEachEntryOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for n := range 7 {
@@ -204,7 +204,7 @@ func TestPagesOfTheAuditHaveEachLineOnce(t *testing.T) {
 	})
 }
 
-func TestWhoeverMovesALedgerStandsInItsAudit(t *testing.T) {
+func TestLedgerCopyAndMigrationAreAudited(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
 		lived(t, from, 3)
 		l := open(t, from)

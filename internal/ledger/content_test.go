@@ -12,7 +12,7 @@ import (
 
 // If the callers file of a process lacks a team, the process cannot know whether the team keeps copies. It must
 // not delete the team's copies, because a deletion is final. A process without a callers file may delete them.
-func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
+func TestResultCopyOfUnknownTeamIsNotDeleted(t *testing.T) {
 	for name, row := range map[string]struct {
 		owner string
 		teams map[string]ledger.Team
@@ -81,7 +81,7 @@ func finish(t *testing.T, l *ledger.Ledger, job ledger.Job, outcome ledger.Outco
 	}
 }
 
-func TestOnlyTheLatestHolderRecordsACopy(t *testing.T) {
+func TestOnlyLatestLeaseHolderRecordsResultCopy(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
 		old := takeOne(t, l, ledger.CopyJob)
@@ -103,7 +103,7 @@ func TestOnlyTheLatestHolderRecordsACopy(t *testing.T) {
 }
 
 // A copy that is requested after another copy was recorded needs a new job.
-func TestNewRequestAfterACopyHasAJob(t *testing.T) {
+func TestResultCopyRequestedAgainGetsNewJob(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
 		for _, request := range []func() error{
@@ -128,7 +128,7 @@ func TestNewRequestAfterACopyHasAJob(t *testing.T) {
 }
 
 // If a copy is requested during the last attempt for an earlier request, the job gets another attempt.
-func TestNewRequestDuringTheLastAttemptHasAnAttempt(t *testing.T) {
+func TestResultCopyRequestedInLastAttemptGetsAnotherAttempt(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
 		finish(t, l, takeOne(t, l, ledger.CopyJob), ledger.Outcome{Again: true, Problem: "not found"})
@@ -146,7 +146,7 @@ func TestNewRequestDuringTheLastAttemptHasAnAttempt(t *testing.T) {
 	})
 }
 
-func TestErasureEndsTheCopyOfAResult(t *testing.T) {
+func TestErasureCancelsResultCopyAndSchedulesDeletion(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1", "g2")
 		l.Exec(t, "UPDATE jobs SET run_time = run_time + 60000000 WHERE ref = 'g2'") // postpones the job of g2 by a minute
@@ -167,7 +167,7 @@ func TestErasureEndsTheCopyOfAResult(t *testing.T) {
 	})
 }
 
-func TestCopiedLedgerHasTheJobsOfItsContents(t *testing.T) {
+func TestCopiedLedgerHasJobsForResultCopies(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
 		l := wanting(t, from, "g1", "g2")
 		if _, err := l.Erase(t.Context(), own(t, l, "g2")); err != nil {
@@ -184,7 +184,7 @@ func TestCopiedLedgerHasTheJobsOfItsContents(t *testing.T) {
 }
 
 // An operator's request for a copy is handled at once, even if earlier attempts to copy the result have failed.
-func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
+func TestResultCopyRequestedByOperatorIsDueImmediately(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
 		fetch := func() {

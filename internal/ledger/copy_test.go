@@ -93,7 +93,7 @@ func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
 }
 
 // An interrupted copy leaves nothing in the new ledger, so the copy can be started again with the same arguments.
-func TestAnInterruptedCopyLeavesNothing(t *testing.T) {
+func TestInterruptedCopyLeavesNewLedgerEmpty(t *testing.T) {
 	onEach(t, func(t *testing.T, to string) {
 		from := "sqlite:" + filepath.Join(t.TempDir(), "from.db")
 		lived(t, from, 40)
@@ -135,7 +135,7 @@ func TestALedgerInUseIsNotCopied(t *testing.T) {
 
 // Each table must be copied or be listed here as temporary. Otherwise, a table that a migration adds would be missing
 // from copies.
-func TestEveryTableIsCopiedOrOfTheMoment(t *testing.T) {
+func TestEveryTableIsCopiedOrListedAsTemporary(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	l := open(t, url)
 	tables := l.Ask(t, `SELECT GROUP_CONCAT(name, ' ' ORDER BY name) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'`)
@@ -144,7 +144,7 @@ func TestEveryTableIsCopiedOrOfTheMoment(t *testing.T) {
 	}
 }
 
-func TestABackupIsWrittenBesideTheServer(t *testing.T) {
+func TestBackupRunsWhileLedgerIsInUse(t *testing.T) {
 	dir := t.TempDir()
 	url, file := "sqlite:"+filepath.Join(dir, "book.db"), filepath.Join(dir, "backup.db")
 	l := open(t, url)
@@ -178,7 +178,7 @@ func TestABackupIsWrittenBesideTheServer(t *testing.T) {
 	}
 }
 
-func TestALedgerIsMigratedByAnotherUserThanTheOneThatServes(t *testing.T) {
+func TestOneDatabaseUserMigratesLedgerForAnother(t *testing.T) {
 	owner := proctest.Database(t)
 	name := fmt.Sprintf("serving_%d", rand.Uint32())
 	change(t, owner, "CREATE ROLE "+name+" LOGIN PASSWORD 'p'")

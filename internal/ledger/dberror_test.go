@@ -37,7 +37,7 @@ func wantCure(t *testing.T, err error, cure string) {
 	}
 }
 
-func TestAURLWithATypoIsRefused(t *testing.T) {
+func TestInvalidLedgerURLIsRejected(t *testing.T) {
 	for _, url := range []string{
 		"", "sqlite:", "sqlite::memory:", "memory:", "book.db", "sqlite3:book.db", "postgress://me:hunter2@localhost/easel", "postgres:me:hunter2@localhost",
 		"postgres://me:hunter2@/easel", "postgres://me:hunter2@local host/easel", "postgres://me:hunter2@localhost:port/easel",
@@ -48,7 +48,7 @@ func TestAURLWithATypoIsRefused(t *testing.T) {
 	}
 }
 
-func TestASecondProcessOnOneFileIsToldSo(t *testing.T) {
+func TestSecondProcessOnOneFileIsRejected(t *testing.T) {
 	file, link := filepath.Join(t.TempDir(), "book.db"), filepath.Join(t.TempDir(), "link.db")
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestASecondProcessOnOneFileIsToldSo(t *testing.T) {
 	}
 }
 
-func TestAFileThatCantBeALedgerIsNamed(t *testing.T) {
+func TestErrorOfUnusableLedgerFileStatesCause(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")
 	if err := os.WriteFile(text, []byte(strings.Repeat("no database at all\n", 100)), 0o600); err != nil {
@@ -70,7 +70,7 @@ func TestAFileThatCantBeALedgerIsNamed(t *testing.T) {
 	wantRefusal(t, "sqlite:"+text, "damaged or not a ledger")
 }
 
-func TestALedgerThatStopsTakingOrdersSaysWhy(t *testing.T) { // fault T4
+func TestErrorOfFullOrReadOnlyFileStatesCause(t *testing.T) { // fault T4
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	l := open(t, url)
 	for statement, cure := range map[string]string{
@@ -86,7 +86,7 @@ func TestALedgerThatStopsTakingOrdersSaysWhy(t *testing.T) { // fault T4
 	}
 }
 
-func TestADatabaseThatStopsTakingOrdersSaysWhy(t *testing.T) { // fault T4
+func TestErrorOfFullOrReadOnlyDatabaseStatesCause(t *testing.T) { // fault T4
 	url := proctest.Database(t)
 	l := open(t, url)
 	change(t, url, `CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`)
@@ -107,7 +107,7 @@ func databaseName(t *testing.T, address string) string {
 	return strings.TrimPrefix(u.Path, "/")
 }
 
-func TestADatabaseThatCantBeUsedSaysWhy(t *testing.T) {
+func TestErrorOfUnusableDatabaseStatesCause(t *testing.T) {
 	address := proctest.Database(t)
 	name := databaseName(t, address)
 	user := "user_of_" + name

@@ -82,7 +82,7 @@ func has(t *testing.T, file, text string) bool {
 	return false
 }
 
-func TestWhatIsErasedIsInNoByteOfTheLedger(t *testing.T) {
+func TestErasureRemovesPromptFromLedger(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(0))
 		o := prompted(t, l, "secret", "g1")
@@ -122,7 +122,7 @@ func TestWhatIsErasedIsInNoByteOfTheLedger(t *testing.T) {
 }
 
 // An erasure also removes the content of a concurrent observation, whichever transaction commits first.
-func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
+func TestErasureRemovesConcurrentObservation(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(0))
 		for n := range 10 {
@@ -159,7 +159,7 @@ func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
 
 // When an order is erased, its delivered events are deleted. Its pending events are still delivered. They lose the
 // erased content, but report the same status as before.
-func TestWhatIsErasedIsToldBefore(t *testing.T) {
+func TestPendingEventsOfErasedOrderAreStillDelivered(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(0))
 		for _, id := range []string{"told", "untold"} {
@@ -191,7 +191,7 @@ func TestWhatIsErasedIsToldBefore(t *testing.T) {
 	})
 }
 
-func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
+func TestSettledOrdersAreErasedAfterRetentionPeriod(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(48*time.Hour))
 		for n := range 5 {

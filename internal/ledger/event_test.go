@@ -85,7 +85,7 @@ func observe(t *testing.T, l *ledger.Ledger, generation string, all ...lifecycle
 	}
 }
 
-func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
+func TestFinalStatesAreWrittenAsEvents(t *testing.T) {
 	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
 		seen      []saw
@@ -117,7 +117,7 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 
 // A process may record an event for an owner before it has loaded a callers file with a receiver for that owner. The
 // event is then kept until a process that knows the receiver requests its delivery, or until an operator replays it.
-func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // fault M5
+func TestEventIsKeptUntilItsReceiverIsKnown(t *testing.T) { // fault M5
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(11)}))
 		for name, deliver := range map[string]func() error{
@@ -169,7 +169,7 @@ func TestOldKeptEventIsNotDelivered(t *testing.T) {
 	})
 }
 
-func TestLaterEventFollowsAKeptOne(t *testing.T) { // fault M5
+func TestLaterEventIsDeliveredAfterKeptEvent(t *testing.T) { // fault M5
 	onEach(t, func(t *testing.T, url string) {
 		teams := map[string]ledger.Team{"studio": {}}
 		o := eventConfig(ledger.Limits{})
@@ -189,7 +189,7 @@ func TestLaterEventFollowsAKeptOne(t *testing.T) { // fault M5
 	})
 }
 
-func TestNothingIsWrittenWhereNobodyCanBeTold(t *testing.T) {
+func TestEventWithoutPossibleReceiverIsNotWritten(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		for name, forwarded := range map[string]bool{"without teams": false, "with a forwarded API key": true} {
 			o := eventConfig(ledger.Limits{})
@@ -234,7 +234,7 @@ func TestOldEventsAreForgottenUnlessPending(t *testing.T) {
 	})
 }
 
-func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
+func TestBudgetThresholdIsReportedOncePerPeriod(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		limits := ledger.Limits{DailyCents: cents(44), MonthlyCents: cents(1000)}
 		l := openTelling(t, url, eventConfig(limits))
@@ -279,7 +279,7 @@ func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
 	})
 }
 
-func TestAHigherChargeReachesAThreshold(t *testing.T) { // fault T7
+func TestChargeAboveReservationReachesBudgetThreshold(t *testing.T) { // fault T7
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(20)}))
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
@@ -404,7 +404,7 @@ func TestReplayedEventIsDeliveredBeforeLaterEvents(t *testing.T) {
 }
 
 // Even if several replicas record the same state, only one event is written, in the transaction that records the state.
-func TestOneOfManyReplicasWritesTheEvent(t *testing.T) {
+func TestConcurrentObservationsWriteOneEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{}))
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")

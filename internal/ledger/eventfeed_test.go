@@ -39,7 +39,7 @@ func feed(t *testing.T, l *ledger.Ledger, owner *string, after int64) (ids []str
 	return ids, last
 }
 
-func TestTheFeedHasEachEventOnceInTheOrderOfItsSubject(t *testing.T) {
+func TestFeedContainsEachEventOnceSortedPerSubject(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for n := 3; n > 0; n-- { // the positions follow neither the order of the rows nor the order of the times
@@ -115,7 +115,7 @@ func TestTwoProcessesNumberEventsOnce(t *testing.T) {
 	}
 }
 
-func TestADeletedEventIsKnownByItsPosition(t *testing.T) {
+func TestFeedStateReportsPositionOfDeletedEvents(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		change(t, url, eventRow("studio", "old", 1, ledger.KeepEvents+time.Hour))
@@ -152,7 +152,7 @@ func TestARestoredLedgerHasAnotherFeed(t *testing.T) {
 	})
 }
 
-func TestTheFeedStartsAtATime(t *testing.T) {
+func TestFeedStartsAtRequestedTime(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for n, age := range []time.Duration{3 * time.Hour, 2 * time.Hour, time.Hour} {

@@ -82,7 +82,7 @@ func TestLeaseEndsWithTheExpireTime(t *testing.T) { // fault M16
 	})
 }
 
-func TestExpiredOrderReleasesEveryBudget(t *testing.T) { // fault M16
+func TestRejectedExpiredOrderReleasesEveryBudget(t *testing.T) { // fault M16
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		limited := func(key string) ledger.Request {
@@ -100,7 +100,7 @@ func TestExpiredOrderReleasesEveryBudget(t *testing.T) { // fault M16
 	})
 }
 
-func TestNewOrderNeedsAFutureExpireTime(t *testing.T) {
+func TestNewOrderWithPastExpireTimeIsRejected(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		past := expiring(t, l, request("k"), -time.Minute)

@@ -44,7 +44,7 @@ func TestLabelBudgetIsNeverExceeded(t *testing.T) { // fault T5
 	})
 }
 
-func TestMoneyReturnsToTheLabelBudget(t *testing.T) {
+func TestRefundOrRejectionReleasesLabelBudget(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, l *ledger.Ledger, o ledger.Order){
 		"after a refund": func(t *testing.T, l *ledger.Ledger, o ledger.Order) {
 			conclude(t, l, o, lifecycle.Named, "g1")
@@ -85,7 +85,7 @@ func TestMoneyReturnsToTheLabelBudget(t *testing.T) {
 	}
 }
 
-func TestLabelBudgetsAreApartFromOthers(t *testing.T) {
+func TestLabelBudgetsAreSeparateFromOtherBudgets(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(100)}))
 		r := labeled("k", "apollo", 1000)
@@ -127,7 +127,7 @@ func percentages(t *testing.T, l *ledger.Ledger, owner string) (all []int64) {
 	return all
 }
 
-func TestThresholdsAreThoseOfTheTeamAndOfTheTotal(t *testing.T) {
+func TestTeamAndTotalBudgetsHaveOwnThresholds(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		o := eventConfig(ledger.Limits{})
 		team, total := ledger.Limits{DailyCents: cents(22)}, ledger.Limits{DailyCents: cents(44)}

@@ -50,7 +50,7 @@ func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
 	return all
 }
 
-func TestALeaseOfACorrectedClockHasLapsed(t *testing.T) {
+func TestLeaseFromBeforeClockCorrectionIsExpired(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		write(t, l, request("called"))
@@ -75,7 +75,7 @@ func TestALeaseOfACorrectedClockHasLapsed(t *testing.T) {
 	})
 }
 
-func TestMoneyExpiresBesideACorrectedLease(t *testing.T) {
+func TestReservationExpiresDespiteClockCorrection(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		write(t, l, request("k"))

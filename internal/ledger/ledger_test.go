@@ -113,7 +113,7 @@ func conclude(t *testing.T, l *ledger.Ledger, o ledger.Order, outcome lifecycle.
 	return step.Answer
 }
 
-func TestAnOrderThatWasPlacedIsReplayed(t *testing.T) {
+func TestRepeatedRequestReturnsPlacedOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
@@ -135,7 +135,7 @@ func TestAnOrderThatWasPlacedIsReplayed(t *testing.T) {
 	})
 }
 
-func TestACertainRefusalFreesTheKeyAndTheMoney(t *testing.T) {
+func TestCertainRejectionFreesIdempotencyKeyAndBudget(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		r := request("k")
@@ -150,7 +150,7 @@ func TestACertainRefusalFreesTheKeyAndTheMoney(t *testing.T) {
 	})
 }
 
-func TestOneLeaseAtATime(t *testing.T) { // fault T9
+func TestOrderHasOneLeaseAtATime(t *testing.T) { // fault T9
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("k"))
@@ -195,7 +195,7 @@ func lapse(t *testing.T, l *ledger.Ledger, url string) {
 	change(t, url, "UPDATE orders SET leased_until = 0")
 }
 
-func TestAReplicaThatWasStoppedOverwritesNothing(t *testing.T) { // fault T9
+func TestExpiredLeaseHolderOverwritesNoOutcome(t *testing.T) { // fault T9
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("k"))
@@ -220,7 +220,7 @@ func TestAReplicaThatWasStoppedOverwritesNothing(t *testing.T) { // fault T9
 	})
 }
 
-func TestAnOrderNobodyComesBackForIsResumed(t *testing.T) { // faults T3, T10
+func TestOrderWithExpiredLeaseIsResumed(t *testing.T) { // faults T3, T10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		written := write(t, l, request("k"))
@@ -241,7 +241,7 @@ func TestAnOrderNobodyComesBackForIsResumed(t *testing.T) { // faults T3, T10
 	})
 }
 
-func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // fault T11
+func TestOrderPastResendWindowNeedsOperatorResolution(t *testing.T) { // fault T11
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
@@ -295,7 +295,7 @@ func race(t *testing.T, l *ledger.Ledger, url string, many int, request func(n i
 	return placed, rejected
 }
 
-func TestABudgetIsNeverPassed(t *testing.T) { // fault T5
+func TestBudgetIsNeverExceeded(t *testing.T) { // fault T5
 	onEach(t, func(t *testing.T, url string) {
 		placed, rejected := race(t, open(t, url), url, 100, func(n int) ledger.Request {
 			r := request(fmt.Sprint("k", n))
@@ -325,7 +325,7 @@ func TestALedgerBelongsToOneCatalog(t *testing.T) { // fault T10
 
 // If the order's row still equals the order in Conclusion.Written, Conclude records the outcome without reading the
 // row.
-func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
+func TestConcludeDetectsOrderChangedSinceWrite(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		cost := int64(9)

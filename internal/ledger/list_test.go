@@ -36,7 +36,7 @@ func several(t *testing.T, l *ledger.Ledger) {
 	}
 }
 
-func TestAListBeginsWhereItsFilterSays(t *testing.T) {
+func TestListExcludesOrdersBeforeSinceTime(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		several(t, l)
@@ -56,7 +56,7 @@ func TestAListBeginsWhereItsFilterSays(t *testing.T) {
 	})
 }
 
-func TestAListHasWhatItsFilterChooses(t *testing.T) {
+func TestListReturnsOrdersMatchingFilter(t *testing.T) {
 	studio := "studio"
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -104,7 +104,7 @@ func TestAListHasWhatItsFilterChooses(t *testing.T) {
 	})
 }
 
-func TestThePagesOfAListHaveEachOrderOnce(t *testing.T) {
+func TestListPagesContainEachOrderOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		several(t, l)
@@ -177,7 +177,7 @@ func TestUsageCountsEveryCentOnce(t *testing.T) {
 	})
 }
 
-func TestTheOwnersOfUnknownOrdersAreNamedOnce(t *testing.T) {
+func TestOwnersOfUnresolvedOrdersAreListedOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for n, owner := range []string{"studio", "print", "studio", "idle"} {

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-func TestAnOrderIsFoundByEachOfItsNames(t *testing.T) {
+func TestOrderIsFoundByEachOfItsIdentifiers(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		placed := write(t, l, request("one"))

@@ -41,7 +41,7 @@ func dumped(t *testing.T, from, to string, flags ...string) string {
 	return to
 }
 
-func TestBackupHoldsOrdersInFlight(t *testing.T) {
+func TestRestoredBackupHoldsOrdersInFlightUntilRepeated(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("first"))
@@ -157,7 +157,7 @@ func TestSealedDatabaseRejectsWrites(t *testing.T) {
 
 // An operator may restore a dump into a database that a server is still using. After that, no order may be
 // resent, either by this server or by one that starts later.
-func TestRestoreBeneathServerResendsNothing(t *testing.T) {
+func TestRestoreUnderRunningServerResendsNoOrders(t *testing.T) {
 	url := proctest.Database(t)
 	l := open(t, url)
 	id := write(t, l, request("first")).ID

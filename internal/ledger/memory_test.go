@@ -53,7 +53,7 @@ func TestPruningKeepsTheNewestOrdersOfEachOwner(t *testing.T) { // faults A7, D1
 	}
 }
 
-func TestALateNameFindsAnOrderThatALaterLeaseHadRefused(t *testing.T) { // fault U15
+func TestLateGenerationIsRecordedAfterRejectedResend(t *testing.T) { // fault U15
 	t.Parallel()
 	l := open(t, ledger.InMemory)
 	first := write(t, l, request("k"))
@@ -71,7 +71,7 @@ func TestALateNameFindsAnOrderThatALaterLeaseHadRefused(t *testing.T) { // fault
 	}
 }
 
-func TestALedgerForgetsRefusedOrdersAfterADay(t *testing.T) { // fault D10
+func TestRejectedOrdersAreDeletedAfterADay(t *testing.T) { // fault D10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("placed")), lifecycle.Named, "g1")
@@ -108,7 +108,7 @@ func TestADurableLedgerIsNotPruned(t *testing.T) {
 	})
 }
 
-func TestALedgerInMemoryOutlivesItsCalls(t *testing.T) {
+func TestInMemoryLedgerSurvivesCanceledCalls(t *testing.T) {
 	t.Parallel()
 	l := open(t, ledger.InMemory)
 	conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")

@@ -14,7 +14,7 @@ func cents(n int64) *int64 { return &n }
 
 // A test in package lifecycle checks the amounts for every sequence of observations. This test checks that budgets
 // contain the resulting amounts.
-func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // faults T6, T7
+func TestBudgetMatchesChargesAndRefundsOfOrder(t *testing.T) { // faults T6, T7
 	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
 		seen            []saw
@@ -56,7 +56,7 @@ func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // faults T6, T7
 	}
 }
 
-func TestTheFirstChargeAboveTheReservedPriceIsTold(t *testing.T) { // fault T7
+func TestFirstChargeAboveReservationIsReported(t *testing.T) { // fault T7
 	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
 		reserved int64
@@ -89,7 +89,7 @@ func TestTheFirstChargeAboveTheReservedPriceIsTold(t *testing.T) { // fault T7
 	}
 }
 
-func TestAGenerationOfSomebodyElseIsNotFound(t *testing.T) { // fault T2
+func TestGenerationOfAnotherOwnerIsNotFound(t *testing.T) { // fault T2
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
@@ -104,7 +104,7 @@ func TestAGenerationOfSomebodyElseIsNotFound(t *testing.T) { // fault T2
 	})
 }
 
-func TestAListOfAnyLengthIsAskedFor(t *testing.T) {
+func TestLookupAcceptsMoreIDsThanQueryParameters(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
@@ -115,7 +115,7 @@ func TestAListOfAnyLengthIsAskedFor(t *testing.T) {
 	})
 }
 
-func TestWhatNobodyLooksAtIsLookedAtInTurn(t *testing.T) {
+func TestLongestUnobservedGenerationIsDueFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for _, g := range []string{"g1", "g2", "g3"} {
@@ -157,7 +157,7 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 
 // A generation counts as deleted only if reads return 404 for long enough. A single 404 does not prove a deletion.
 // It may come from a proxy, or from a read under another account's API key.
-func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // fault M4
+func TestGenerationCountsAsDeletedAfterRepeatedNotFound(t *testing.T) { // fault M4
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		late := write(t, l, request("k"))

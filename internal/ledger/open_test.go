@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-func TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore(t *testing.T) { // fault A6
+func TestOpenOrdersOfOwnerAreLimited(t *testing.T) { // fault A6
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("first"))
@@ -30,7 +30,7 @@ func TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore(t *testing.T) { // faul
 	})
 }
 
-func TestAnOwnerHasSoManyOrdersRefusedWithinAnHourAndNoMore(t *testing.T) { // fault D10
+func TestRejectedOrdersOfOwnerAreLimitedPerHour(t *testing.T) { // fault D10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("first")), lifecycle.TurnedAway, "")
@@ -48,7 +48,7 @@ func TestAnOwnerHasSoManyOrdersRefusedWithinAnHourAndNoMore(t *testing.T) { // f
 	})
 }
 
-func TestOrdersThatNobodySendsAgainShutNoOwnerOut(t *testing.T) {
+func TestOrdersPastResendWindowDoNotCountAsOpen(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		write(t, l, request("first"))
@@ -58,7 +58,7 @@ func TestOrdersThatNobodySendsAgainShutNoOwnerOut(t *testing.T) {
 	})
 }
 
-func TestTheBytesOfAnOrderThatNobodySendsAgainAreForgotten(t *testing.T) {
+func TestTheBytesOfAnOrderAreForgottenAfterResendWindow(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		free := request("k")
@@ -89,7 +89,7 @@ func openOrders(t *testing.T, l *ledger.Ledger, count int) {
 }
 
 // SQLite's -wal file grows while a connection reads the ledger. The ledger must truncate it after the read.
-func TestTheLogOfAFileIsTruncatedAfterReaders(t *testing.T) {
+func TestSQLiteWALIsTruncatedAfterLongRead(t *testing.T) {
 	const limit = 64 << 20
 	file := filepath.Join(t.TempDir(), "ledger.db")
 	l := open(t, "sqlite:"+file)

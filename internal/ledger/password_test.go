@@ -13,7 +13,7 @@ import (
 
 // The password may be in a file that PGPASSFILE names, as in the Helm chart and the systemd unit. If the
 // password is wrong, the error must name the setting EASEL_LEDGER_URL and must not contain the password.
-func TestThePasswordMayStandInAFile(t *testing.T) {
+func TestDatabasePasswordIsReadFromFile(t *testing.T) {
 	address := proctest.Database(t)
 	clerk := "clerk_" + databaseName(t, address) // role name; must be unique, because all databases of a server share its roles
 	change(t, address, `CREATE ROLE `+clerk+` LOGIN PASSWORD 'hunter2'; GRANT CREATE, USAGE ON SCHEMA public TO `+clerk)

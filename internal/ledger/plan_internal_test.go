@@ -13,7 +13,7 @@ import (
 
 // The query that looks up an order's idempotency key must use indexes. Otherwise, each new order would read all
 // orders of its caller or owner.
-func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
+func TestIdempotencyKeyLookupUsesIndexes(t *testing.T) {
 	l := opened(t, InMemory)
 	sought := 0
 	for step := range strings.Lines(explained(t, l, lookUpKey, make([]any, 6)...)) {
@@ -32,7 +32,7 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 
 // These queries must use indexes. Otherwise, each query would read the complete ledger, or all orders of an
 // owner.
-func TestFewOrdersAreSoughtInIndexes(t *testing.T) { // fault D7
+func TestSelectiveOrderQueriesUseIndexes(t *testing.T) { // fault D7
 	l := opened(t, InMemory)
 	for condition, row := range map[string]struct {
 		args  []any
@@ -72,7 +72,7 @@ func TestBackgroundWorkSeeksInIndexes(t *testing.T) {
 
 // A page with a filter that matches few orders must be read with an index. Otherwise, the query would read all
 // orders of an owner, or of all owners.
-func TestEachPageSeeksInAnIndex(t *testing.T) {
+func TestFilteredListsUseIndexes(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		l := opened(t, url)
 		if strings.HasPrefix(url, "postgres:") { // makes PostgreSQL use indexes even though the table is small
@@ -112,7 +112,7 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 
 // If an update changes an indexed column, PostgreSQL writes to all indexes on orders. An update to a non-terminal
 // state must therefore not change such a column.
-func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
+func TestNonterminalUpdateWritesToNoIndex(t *testing.T) {
 	l := opened(t, proctest.Database(t))
 	o, _, err := l.Write(t.Context(), Request{Namespace: "studio", Owner: "studio", IdempotencyKey: "k", APIKey: "a", ModelID: "m", PriceCents: 9})
 	if err == nil {
@@ -155,7 +155,7 @@ func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 
 // A report reads daily rollups instead of orders that have an outcome. Without rollups, a report on a
 // year would read all orders of that year.
-func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
+func TestUsageReportReadsOnlyRollupsAndOpenOrders(t *testing.T) {
 	l := opened(t, InMemory)
 	year := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for owner, rollups := range map[string]string{"": "SEARCH rollups USING INDEX rollups_time (start_time>?", "studio": "SEARCH rollups USING PRIMARY KEY (owner=? AND start_time>?"} {
@@ -174,7 +174,7 @@ func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
 }
 
 // A database that reports a timeout is busy, not unavailable.
-func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
+func TestDatabaseTimeoutReturnsBusyError(t *testing.T) {
 	l := opened(t, proctest.Database(t))
 	err := l.tx(t.Context(), func(tx *transaction) error {
 		if _, err := tx.exec(`SET LOCAL statement_timeout = 20`); err != nil {

@@ -16,7 +16,7 @@ func attend(t *testing.T, l *ledger.Ledger, replica string, polls bool, want int
 	}
 }
 
-func TestReplicaCountsWhileItPollsAndRenews(t *testing.T) { // fault A16
+func TestReplicaIsCountedWhileItPollsAndRenews(t *testing.T) { // fault A16
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		attend(t, l, "a", false, 0)
@@ -30,7 +30,7 @@ func TestReplicaCountsWhileItPollsAndRenews(t *testing.T) { // fault A16
 	})
 }
 
-func TestReplicaOfCorrectedClockIsNotCounted(t *testing.T) {
+func TestReplicaLastSeenInFutureIsNotCounted(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		attend(t, l, "stopped", true, 1)

@@ -14,7 +14,7 @@ import (
 
 // Replicas that change the same orders concurrently must not deadlock. A deadlock would delay both replicas'
 // transactions by a second, and abort one of them.
-func TestReplicasThatGetTheSameOrdersDoNotLockEachOther(t *testing.T) {
+func TestReplicasWritingTheSameOrdersDoNotDeadlock(t *testing.T) {
 	url := proctest.Database(t)
 	const rounds, keys = 15, 10
 	replicas := []*ledger.Ledger{openTelling(t, url, eventConfig(ledger.Limits{})), openTelling(t, url, eventConfig(ledger.Limits{}))}

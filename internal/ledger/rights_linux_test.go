@@ -20,7 +20,7 @@ func asNobody(do func()) {
 	<-done
 }
 
-func TestAFileWithoutRightsIsNamed(t *testing.T) {
+func TestLedgerFileWithoutPermissionsIsRejected(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "easel-rights-")
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 // docs/operators.md states the sizes that this test logs with -v. They are for an idempotency key of 40 characters
 // and a record of 600 bytes.
-func TestTheBytesOfAnOrderAreFew(t *testing.T) {
+func TestTheBytesOfAnOrderStayBelowLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("too slow with -short: .ci/nightly runs it")
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
+func TestSummaryMatchesOrders(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(30)}))
 		for key, seen := range map[string]lifecycle.Observation{"g1": {Status: lifecycle.Succeeded, CostCents: cents(9)}, "g2": {Status: lifecycle.Refunded}, "g3": {Deleted: true}} {
@@ -42,7 +42,7 @@ func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 
 // A summary and the pages of a usage report must contain each owner once, in any locale of the database. The locale
 // determines how the database sorts strings. For example, en-US sorts "B" after "a".
-func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // fault M14
+func TestSummaryListsEachOwnerOnceUnderICUCollation(t *testing.T) { // fault M14
 	at := proctest.Database(t)
 	change(t, at, `CREATE DATABASE american TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
 	l := open(t, changed(t, at, func(u *url.URL) { u.Path = "/american" }))
@@ -84,7 +84,7 @@ func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // fault M14
 
 // At any moment, each order except the first is either open with a reserved price, or rejected without a
 // reservation. In each summary, the reserved amount must therefore match the number of open orders.
-func TestASummaryIsOneMomentOfTheLedger(t *testing.T) {
+func TestSummaryIsConsistentDuringConcurrentWrites(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		write(t, l, request("always open"))

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // fault T5
+func TestTotalBudgetIsNeverExceeded(t *testing.T) { // fault T5
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		before := request("before there was a limit")

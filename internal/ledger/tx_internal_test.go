@@ -11,7 +11,7 @@ import (
 // A query fails with a *Busy error after AnswerTime. If the caller's deadline is earlier, it fails
 // with the error of the caller's context instead. The in-memory database is always available, so
 // the test uses a query that never ends.
-func TestAQuestionThatTakesTooLongHasNoAnswer(t *testing.T) {
+func TestSlowQueryFailsAtTimeoutOrCallerDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := opened(t, InMemory)
 		waits := func(tx *transaction) error {

@@ -88,7 +88,7 @@ func usageOf(all []reported, q ledger.UsageQuery) []ledger.Usage {
 }
 
 // A report, which reads the daily rollups, must equal the sum of the orders.
-func TestAReportSaysWhatTheOrdersAddUpTo(t *testing.T) {
+func TestUsageReportEqualsSumOfOrders(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test needs no secure random numbers
 		l := open(t, url)

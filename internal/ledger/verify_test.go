@@ -61,7 +61,7 @@ func TestTheLedgerEqualsTheSumsOfItsJournal(t *testing.T) {
 	})
 }
 
-func TestVerifyNamesEachDifference(t *testing.T) {
+func TestVerifyReportsEachDifference(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("placed")), lifecycle.Named, "g1")
@@ -86,7 +86,7 @@ func TestVerifyNamesEachDifference(t *testing.T) {
 	})
 }
 
-func TestTheJournalTellsAnOrderFromItsReservationToAnOperatorsWord(t *testing.T) {
+func TestJournalRecordsOrderFromReservationToResolution(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
@@ -115,7 +115,7 @@ func TestTheJournalTellsAnOrderFromItsReservationToAnOperatorsWord(t *testing.T)
 }
 
 // The constraints in the database reject each invalid state, even if a program other than Easel writes it.
-func TestStatesThatCanNotBeAreRefused(t *testing.T) {
+func TestDatabaseConstraintsRejectInvalidStates(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")

@@ -60,7 +60,7 @@ func receive(n int, started <-chan string) (names []string) {
 	return names
 }
 
-func TestOneRequestGoesFirstAfterAPause(t *testing.T) {
+func TestOneRequestStartsAloneAfterPause(t *testing.T) {
 	for _, row := range []struct {
 		outcome limiter.Outcome // outcome of the first request
 		next    time.Duration   // time after which the next request gets a permit
@@ -269,7 +269,7 @@ func TestTheDailyCapAllowsOneOrderAMinute(t *testing.T) {
 	})
 }
 
-func TestOrdersStartBeforeReadsBeforePolls(t *testing.T) {
+func TestOrdersStartBeforeReadsAndReadsBeforePolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter.New(1)
 		held := acquire(t, l, limiter.Request{})
@@ -281,7 +281,7 @@ func TestOrdersStartBeforeReadsBeforePolls(t *testing.T) {
 	})
 }
 
-func TestRetriedOrdersKeepTheirPosition(t *testing.T) {
+func TestStateReportsEarliestArrivalOfWaitingRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, arrived := limiter.New(1), time.Now()
 		held := acquire(t, l, limiter.Request{})
@@ -295,7 +295,7 @@ func TestRetriedOrdersKeepTheirPosition(t *testing.T) {
 	})
 }
 
-func TestRequestsThatWereNotServedCostNoShare(t *testing.T) {
+func TestUnservedRequestsDoNotUseTheirOwnersShare(t *testing.T) {
 	for o, want := range map[limiter.Outcome]string{limiter.Unused: "abba", limiter.Throttled: "abba", limiter.Rejected: "abab"} {
 		synctest.Test(t, func(t *testing.T) {
 			l, started := limiter.New(1), ""
@@ -349,7 +349,7 @@ func TestPollsKeepToTheirRate(t *testing.T) {
 	})
 }
 
-func TestPlacesAreReservedForOwnersWithFewRequests(t *testing.T) {
+func TestSlotsAreReservedForOwnersWithFewRequests(t *testing.T) {
 	const places, reserved = 32, 2
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter.New(places)
@@ -369,7 +369,7 @@ func TestPlacesAreReservedForOwnersWithFewRequests(t *testing.T) {
 	})
 }
 
-func TestSlowRequestsLeavePlacesToOthers(t *testing.T) {
+func TestSlowRequestsDoNotBlockOtherOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, waited := limiter.New(16), make(chan time.Duration, 1000)
 		ctx, stop := context.WithCancel(t.Context())
@@ -412,7 +412,7 @@ func TestSlowRequestsLeavePlacesToOthers(t *testing.T) {
 	})
 }
 
-func TestTheNumberInFlightAdapts(t *testing.T) {
+func TestInFlightLimitAdaptsToResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter.NewSet().Of(key)
 		check := func(event string, want int) {
@@ -454,7 +454,7 @@ func TestTheNumberInFlightAdapts(t *testing.T) {
 	})
 }
 
-func TestFailuresInARowUseUpTheRetries(t *testing.T) {
+func TestConsecutiveFailuresExhaustRetries(t *testing.T) {
 	l := limiter.New(1)
 	retries := func(requests int, o limiter.Outcome) (n int) {
 		for range requests {

@@ -89,7 +89,7 @@ func createWithin(t *testing.T, c *client, cred catalog.Credential, o order, pat
 	return receipt, failed
 }
 
-func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // fault A10
+func TestRejectionIsWithheldWhileOrderMayExist(t *testing.T) { // fault A10
 	for name, refusal := range map[string]step{
 		"balance":   refusedNow,
 		"daily cap": {status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`},
@@ -123,7 +123,7 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // fault A10
 	}
 }
 
-func TestAnotherOrderUnderAnIdempotencyKeyIsNotSent(t *testing.T) {
+func TestDifferentOrderWithUsedIdempotencyKeyIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &script{steps: []step{away}}
 		c := newTestClient(t, upstream)
@@ -138,7 +138,7 @@ func TestAnotherOrderUnderAnIdempotencyKeyIsNotSent(t *testing.T) {
 	})
 }
 
-func TestEveryAttemptHasTheSameKeysAndBytes(t *testing.T) { // fault A11
+func TestAllAttemptsHaveSameAPIKeyIdempotencyKeyAndBody(t *testing.T) { // fault A11
 	numbered := order{ModelID: "m/1", Inputs: []byte(`{"n": 9007199254740993}`), IdempotencyKey: "key-1"}
 	for name, steps := range map[string][]step{
 		"two 503s first":      {away, away, placed},
@@ -171,7 +171,7 @@ func TestEveryAttemptHasTheSameKeysAndBytes(t *testing.T) { // fault A11
 	}
 }
 
-func TestAnOrderThatWasCertainlyRefusedMayGoUnderTheNewAPIKey(t *testing.T) {
+func TestDefinitelyRejectedOrderIsSentWithNewAPIKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &script{steps: []step{{status: 401, body: `{"code":"INVALID_API_KEY"}`}, placed}}
 		c := newTestClient(t, upstream)
@@ -188,7 +188,7 @@ func TestAnOrderThatWasCertainlyRefusedMayGoUnderTheNewAPIKey(t *testing.T) {
 	})
 }
 
-func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // fault K7
+func TestAttemptsContinueForLimitedTimeAfterCallerCancels(t *testing.T) { // fault K7
 	for name, row := range map[string]struct {
 		steps    []step
 		patience time.Duration // timeout of the call; zero means no deadline
@@ -247,7 +247,7 @@ func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // fault K7
 	}
 }
 
-func TestACloseThatIsOverEndsTheAttempts(t *testing.T) {
+func TestAttemptsStopWhenCloseTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &script{steps: []step{away}}
 		c := newTestClient(t, upstream)

@@ -92,7 +92,7 @@ func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 	})
 }
 
-func TestAnExpiredOrderStaysUnknownOnEveryReplica(t *testing.T) { // fault M16
+func TestExpiredOrderOutcomeStaysUnknownAfterRestart(t *testing.T) { // fault M16
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.answers(lost)
@@ -159,7 +159,7 @@ func TestAnOrderIsNotPlacedAfterItsExpireTime(t *testing.T) { // fault M16
 }
 
 // A proxy resends the request. Although the catalog has accepted the order, the proxy returns an error of its own.
-func TestAnOrderStaysOpenAfterADoubtfulRejection(t *testing.T) { // fault A10
+func TestOutcomeStaysUnknownAfterAmbiguousRejection(t *testing.T) { // fault A10
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusNotFound, Body: "<html>", AfterCommit: true, Count: 1})

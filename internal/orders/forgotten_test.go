@@ -33,7 +33,7 @@ func (s *stack) backup() []byte {
 	return copied
 }
 
-func TestARestoredLedgerGetsForgottenOrdersBackByTheirRepeats(t *testing.T) {
+func TestRepeatRestoresOrderMissingFromRestoredLedger(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		mustPlace(s, s.replica(), "known", "a harbour")
 		older := s.backup()

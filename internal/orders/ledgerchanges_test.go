@@ -15,7 +15,7 @@ import (
 
 // The second replica polls an old generation only every ten seconds. It must not need its next poll to detect the end
 // of the generation, because the first replica has written the end to the ledger.
-func TestAnEndThatAnotherReplicaSawIsDeliveredWithinASecondAndAHalf(t *testing.T) {
+func TestFinalStateFromOtherReplicaReachesWatchWithin1500ms(t *testing.T) {
 	for after := range 5 {
 		inStackOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *stack) {
 			first, second := s.replica(), s.replica()

@@ -73,7 +73,7 @@ func placeMany(t *testing.T, c *client, many int, within time.Duration, change f
 	return failed
 }
 
-func TestOrdersWaitWhileTheCatalogAsksForFewer(t *testing.T) {
+func TestOrdersWaitDuringPauseRequestedByCatalog(t *testing.T) {
 	for name, change := range map[string]func(*order){
 		"without a quote": func(*order) {},
 		"with a quote":    func(o *order) { limit := int64(9); o.MaxCostCents = &limit },
@@ -98,7 +98,7 @@ func TestOrdersWaitWhileTheCatalogAsksForFewer(t *testing.T) {
 	}
 }
 
-func TestAnOrderThatCannotWaitIsToldAtOnceAndNeverLeaves(t *testing.T) {
+func TestOrderThatCannotWaitFailsImmediatelyAndIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &busyCatalog{refusal: step{status: 429}, retryAfter: "30", until: time.Now().Add(30 * time.Second)}
 		c := newTestClient(t, upstream)
@@ -133,7 +133,7 @@ func TestAnOrderThatCannotWaitIsToldAtOnceAndNeverLeaves(t *testing.T) {
 	})
 }
 
-func TestAnOrderThatWaitsKeepsItsLease(t *testing.T) {
+func TestWaitingOrderIsNotResentAsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &busyCatalog{refusal: step{status: 429}, retryAfter: "100", until: time.Now().Add(100 * time.Second)}
 		c := newTestClient(t, upstream)
@@ -185,7 +185,7 @@ func TestAnOrderThatMayExistIsResentWhileTheDailyCapIsReached(t *testing.T) {
 	})
 }
 
-func TestFewOrdersAreResentWhileTheDailyCapIsReached(t *testing.T) {
+func TestResendsAreLimitedWhileDailyCapIsReached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &busyCatalog{refusal: step{status: 500}, until: time.Now().Add(time.Hour)}
 		c := newTestClient(t, upstream)

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestAPlacedOrderIsNeverAnsweredAsMissing(t *testing.T) {
+func TestRepeatReturnsPlacedOrderDespiteFailedRead(t *testing.T) {
 	for name, fault := range map[string]sandbox.Fault{
 		"404": {Status: 404, Body: `{}`}, "500": {Status: 500}, "reset": {Reset: true},
 	} {
@@ -43,7 +43,7 @@ func (s *clientStack) briefly(o order, want catalog.Kind) {
 	s.finish()
 }
 
-func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault A10
+func TestOrderThatExhaustedBalanceIsNotReportedAsRejected(t *testing.T) { // fault A10
 	inClientStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *clientStack) { // the balance of 1 cent is sufficient for one haiku
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
@@ -62,7 +62,7 @@ func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault 
 	})
 }
 
-func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
+func TestOrderIsNotSentIfCallerLeavesBeforeFirstAttempt(t *testing.T) {
 	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		s.box.Inject(sandbox.Fault{Route: "POST /quote", Delay: sandbox.Delay(300 * time.Millisecond)})
 		order := s.order("k")

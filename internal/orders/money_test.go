@@ -42,7 +42,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func TestTermsThatChangeDuringAQuoteCount(t *testing.T) { // fault M1
+func TestTermsAreCheckedAgainAfterQuote(t *testing.T) { // fault M1
 	removed := errors.New("the caller was removed")
 	for name, row := range map[string]struct {
 		terms orders.Terms
@@ -75,7 +75,7 @@ func TestTermsThatChangeDuringAQuoteCount(t *testing.T) { // fault M1
 
 // While one call requests a quote, another call places the same order. The price is above the first call's limit. If
 // the calls use different replicas, the error of the first call must not report that the order was not placed.
-func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault M2
+func TestRejectionDoesNotDenyOrderPlacedByOtherReplica(t *testing.T) { // fault M2
 	for name, same := range map[string]bool{"on another replica": false, "on the same replica": true} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -107,7 +107,7 @@ func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault
 
 // The catalog responds that the idempotency key was used for another order. That order may be an earlier attempt of the
 // same order, so the outcome is unknown.
-func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // fault M11
+func TestKeyReuseErrorFromCatalogMeansUnknownOutcome(t *testing.T) { // fault M11
 	for body, status := range map[string]int{
 		`{"code":"IDEMPOTENCY_KEY_REUSED","message":"it stands for another order"}`:                          http.StatusConflict,
 		`{"code":"IDEMPOTENCY_CONFLICT","message":"another one"}`:                                            http.StatusUnprocessableEntity,
@@ -132,7 +132,7 @@ func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // fault 
 
 // The catalog rejects the API key of one replica. The replica cannot settle orders, and must leave them to other
 // replicas.
-func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
+func TestReplicaWithRejectedAPIKeyLeavesSettlingToOthers(t *testing.T) { // fault M6
 	inStack(t, 1000, func(s *stack) {
 		revoked, good := s.replica(), s.replica()
 		mustPlace(s, good, "k", "a harbour [fail]")
@@ -158,7 +158,7 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 
 // The connection of the first attempt fails, so the catalog may have accepted this attempt. The rejection of the second
 // attempt is therefore definite only if the catalog checks the idempotency key before the balance.
-func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // fault M8
+func TestRejectionIsDefiniteIfCatalogChecksIdempotencyKeyFirst(t *testing.T) { // fault M8
 	for keyFirst, state := range map[bool]lifecycle.State{false: lifecycle.Open, true: lifecycle.Refused} {
 		t.Run(fmt.Sprint(keyFirst), func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -185,7 +185,7 @@ func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // faul
 	}
 }
 
-func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
+func TestReasonForRejectedResendIsLoggedAndRecorded(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusPaymentRequired, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`})
 		r, first := s.replica(), true
@@ -219,7 +219,7 @@ func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
 
 // A rejection that may come from a proxy, or that mentions the idempotency key, does not prove that the order was not
 // placed.
-func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
+func TestRejectionThatMayComeFromProxyIsNotDefinite(t *testing.T) { // fault M8
 	for name, fault := range map[string]sandbox.Fault{
 		"HTML page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},
 		"request too large":      {Status: http.StatusRequestEntityTooLarge, Body: `{"code":"TOO_LARGE","message":"too large"}`},
@@ -253,7 +253,7 @@ func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 
 // An operator can replace an earlier decision about an order. The generation that was first assigned to the order then
 // belongs to no owner, so callers can't see it.
-func TestACorrectedOrderIsNobodyElses(t *testing.T) {
+func TestGenerationReplacedByOperatorHasNoOwner(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r, ctx, owner := s.replica(), s.Context(), "studio"
 		r.befores(broken("studio"))
@@ -286,7 +286,7 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 // A process leases an order, and is frozen before it sends the POST. If it continues only after the resend window, it
 // must not send the order. In the meantime, an operator may have declared that the order was not placed, and a charge
 // would contradict this.
-func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
+func TestFrozenProcessSendsNoOrderAfterResendWindow(t *testing.T) { // fault M12
 	for name, stopped := range map[string]time.Duration{"longer than the lease": ledger.OrderLease + time.Second, "longer than the resend window": window + time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -313,7 +313,7 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 
 // With a forwarded API key, the ledger does not contain the request body of an order. A repeat is sent only if its body
 // is identical to the body of the first attempt.
-func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
+func TestRepeatWithDifferentBodyBytesIsNotSent(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		cred := catalog.Forwarded(catalog.NewSecret(s.key))
 		place := func(r *replica, inputs string) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-func TestARepeatIsAnsweredOnEveryReplica(t *testing.T) {
+func TestRepeatOnOtherReplicaReturnsSameGeneration(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		first, err := s.replica().place("studio", "k", "a harbour")
 		if err != nil || first.Replayed {
@@ -62,7 +62,7 @@ func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // fault T3
 	}
 }
 
-func TestAnOrderWhoseAnswerIsLostIsKnownWithinAMinute(t *testing.T) { // fault T3
+func TestOrderWithLostResponseIsResolvedWithinOneMinute(t *testing.T) { // fault T3
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.loses("studio", "k")
@@ -78,7 +78,7 @@ func TestAnOrderWhoseAnswerIsLostIsKnownWithinAMinute(t *testing.T) { // fault T
 	})
 }
 
-func TestTheProblemOfAnOrderIsRecordedWhileItsCallerWaits(t *testing.T) {
+func TestFailedAttemptIsRecordedWhileCallerWaits(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.answers(func(req *http.Request, _ *http.Response) (*http.Response, error) {
@@ -98,7 +98,7 @@ func TestTheProblemOfAnOrderIsRecordedWhileItsCallerWaits(t *testing.T) {
 	})
 }
 
-func TestARefusedOrderFreesItsKey(t *testing.T) {
+func TestRejectedOrderFreesItsIdempotencyKey(t *testing.T) {
 	inStack(t, 0, func(s *stack) {
 		r := s.replica()
 		_, err := r.place("studio", "k", "a harbour")
@@ -136,7 +136,7 @@ func (s *stack) afterWaiting(limit int64) (err error) {
 	return err
 }
 
-func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
+func TestRejectionAfterOtherReplicasRejectionIsDefinite(t *testing.T) {
 	t.Run("rejected by the catalog", func(t *testing.T) {
 		inStack(t, 0, func(s *stack) {
 			limit := s.price()
@@ -166,7 +166,7 @@ func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
 	})
 }
 
-func TestAnOwnUncertainAttemptOutlivesItsOrder(t *testing.T) {
+func TestOutcomeStaysUnknownAfterOperatorResolvesOrder(t *testing.T) {
 	inStack(t, 0, func(s *stack) {
 		r := s.replica()
 		posts := 0
@@ -194,7 +194,7 @@ func TestAnOwnUncertainAttemptOutlivesItsOrder(t *testing.T) {
 	})
 }
 
-func TestNothingIsSentAfterTheWindow(t *testing.T) { // fault T11
+func TestNoOrderIsResentAfterResendWindow(t *testing.T) { // fault T11
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.loses("studio", "k")
@@ -210,7 +210,7 @@ func TestNothingIsSentAfterTheWindow(t *testing.T) { // fault T11
 	})
 }
 
-func TestNothingIsSentUnderAnotherAPIKey(t *testing.T) { // fault T10
+func TestOrderIsNotResentWithDifferentAPIKey(t *testing.T) { // fault T10
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.loses("studio", "k")
@@ -257,7 +257,7 @@ func TestOrdersFailWhileTheLedgerIsUnavailable(t *testing.T) {
 	})
 }
 
-func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // fault T4
+func TestOutcomeIsUnknownIfLedgerCannotRecordIt(t *testing.T) { // fault T4
 	for name, refusal := range map[string]bool{"response with an ID": false, "rejection": true} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -282,7 +282,7 @@ func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // fault T4
 	}
 }
 
-func TestAStoppedReplicaOverwritesNothing(t *testing.T) { // fault T9
+func TestLateResponseDoesNotOverwriteRecordedOutcome(t *testing.T) { // fault T9
 	inStack(t, 1000, func(s *stack) {
 		stopped := s.replica()
 		stopped.answers(func(req *http.Request, _ *http.Response) (*http.Response, error) {

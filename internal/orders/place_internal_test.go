@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-func TestAnOwnerWithTooManyOrdersHasPlacedNone(t *testing.T) {
+func TestTooManyOrdersErrorReportsNotPlacedByThisCall(t *testing.T) {
 	for _, tooMany := range []error{ledger.ErrTooManyOpen, ledger.ErrTooManyRefused} { // faults A6 and D10
 		err := (&placing{}).unasked(tooMany)
 		if e, ok := err.(*Error); !ok || e.Outcome != NotPlacedByThisCall || catalog.KindOf(err) != catalog.KindBusy { //nolint:errorlint // exact type

@@ -54,7 +54,7 @@ func TestRestoredLedgerResendsNoOrderByItself(t *testing.T) {
 	})
 }
 
-func TestRestoredLedgerCallsNoKeyFree(t *testing.T) {
+func TestRestoredLedgerDoesNotReportNotPlaced(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		s.restore(backupInFlight(s, "first"))
 		r := s.replica()

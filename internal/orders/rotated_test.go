@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // faults A11, T10
+func TestAPIKeyRotationDuringRecoveryCausesNoSecondCharge(t *testing.T) { // faults A11, T10
 	inStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000, func(s *stack) {
 		r := s.replica()
 		r.loses("studio", "k")
@@ -50,7 +50,7 @@ func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // faul
 	})
 }
 
-func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing.T) { // fault A10
+func TestOwnUncertainAttemptKeepsOutcomeUnknown(t *testing.T) { // fault A10
 	for name, row := range map[string]struct {
 		meanwhile func(*stack, ledger.Order)
 		refused   bool // whether the caller loses the permission to order this model during the attempt
@@ -98,7 +98,7 @@ func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing
 	}
 }
 
-func TestAnOrderIsPlacedWhenItIsWrittenDown(t *testing.T) {
+func TestOrderTimeIsTimeOfLedgerEntry(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {

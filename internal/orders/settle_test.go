@@ -66,7 +66,7 @@ func mustPlace(s *stack, r *replica, key, prompt string) catalog.Generation {
 	return receipt.Generation
 }
 
-func TestARefundThatNobodySeesGivesTheBudgetItsMoneyBack(t *testing.T) { // fault T6
+func TestRefundOfUnwatchedOrderIsReturnedToBudget(t *testing.T) { // fault T6
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		mustPlace(s, r, "k", "a harbour [fail]")
@@ -81,7 +81,7 @@ func TestARefundThatNobodySeesGivesTheBudgetItsMoneyBack(t *testing.T) { // faul
 	})
 }
 
-func TestAFailureWithoutARefundIsUnconfirmedAfterTheWindow(t *testing.T) {
+func TestUnrefundedChargeIsUnconfirmedAfterRefundWindow(t *testing.T) {
 	inStackOf(t, sandbox.Config{Dialect: sandbox.Dialect{Refund: sandbox.RefundSilent}}, 1000, func(s *stack) {
 		r := s.replica()
 		mustPlace(s, r, "k", "a harbour [fail]")
@@ -102,7 +102,7 @@ func TestAFailureWithoutARefundIsUnconfirmedAfterTheWindow(t *testing.T) {
 	})
 }
 
-func TestTheLastLookIsASingleRead(t *testing.T) {
+func TestOutdatedListDoesNotHideRefunds(t *testing.T) {
 	inStackOf(t, sandbox.Config{RefundDelay: 5 * time.Minute}, 100_000, func(s *stack) {
 		r, listed := s.replica(), []string{}
 		for n := range 12 {
@@ -119,7 +119,7 @@ func TestTheLastLookIsASingleRead(t *testing.T) {
 	})
 }
 
-func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // fault T6
+func TestRefundAfterSettledSuccessIsReturnedToBudget(t *testing.T) { // fault T6
 	for name, sees := range map[string]func(*stack, *replica, catalog.Version){
 		"by a read": func(s *stack, r *replica, read catalog.Version) {
 			r.orders.Hub.Observe(s.Context(), r.held("studio"), read, true)
@@ -162,7 +162,7 @@ func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // fault T6
 	}
 }
 
-func TestADeletionThatNobodySeesIsRecorded(t *testing.T) {
+func TestDeletionInCatalogIsRecordedAndReportedToWatches(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		g := mustPlace(s, r, "k", "a harbour")
@@ -184,7 +184,7 @@ func TestADeletionThatNobodySeesIsRecorded(t *testing.T) {
 	})
 }
 
-func TestOneReplicaSettlesWithFewReads(t *testing.T) {
+func TestTwoReplicasTogetherSettleWithFewReads(t *testing.T) {
 	inStack(t, 100_000, func(s *stack) {
 		one, other := s.replica(), s.replica()
 		for n := range 40 {
@@ -209,7 +209,7 @@ func TestOneReplicaSettlesWithFewReads(t *testing.T) {
 	})
 }
 
-func TestSettlingGoesOnWithoutAList(t *testing.T) {
+func TestSettlementContinuesIfCatalogCannotList(t *testing.T) {
 	for name, row := range map[string]struct {
 		fault   sandbox.Fault
 		settles bool
@@ -247,7 +247,7 @@ func TestSettlingGoesOnWithoutAList(t *testing.T) {
 	}
 }
 
-func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
+func TestObservedStateIsRecordedWithoutInputs(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		g := mustPlace(s, r, "k", "a harbour")
@@ -264,7 +264,7 @@ func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
 	})
 }
 
-func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
+func TestStateObservedBeforeOrderResponseIsRecorded(t *testing.T) {
 	for state, want := range map[catalog.State]lifecycle.Status{catalog.StateRunning: lifecycle.Running, catalog.StateSucceeded: lifecycle.Succeeded} {
 		t.Run(state.String(), func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -290,7 +290,7 @@ func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 	}
 }
 
-func TestWhatAnotherForwardedAPIKeySeesIsNotRecorded(t *testing.T) {
+func TestReadWithOtherForwardedAPIKeyIsNotRecorded(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		mine, g := placeForwarded(r)

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-func TestAnOrderIsPolledUntilItIsSettledWithoutAWatch(t *testing.T) {
+func TestUnwatchedOrderIsPolledUntilSettled(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		mine := mustPlace(s, r, "k", "a harbour")
@@ -51,7 +51,7 @@ func TestAnOrderIsPolledWithoutAWatchForADay(t *testing.T) {
 	})
 }
 
-func TestAfterARestartAnEndIsRecordedWithinAMinute(t *testing.T) {
+func TestFinalStateIsRecordedWithinOneMinuteDespiteRestart(t *testing.T) {
 	for at := range 6 { // each subtest stops the process after a different time
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			inStackOf(t, sandbox.Config{Speed: 0.1}, 1000, func(s *stack) {

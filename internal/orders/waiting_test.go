@@ -61,7 +61,7 @@ func ended(g catalog.Generation, state catalog.State, cents int64) catalog.Versi
 	return g.Version()
 }
 
-func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
+func TestFinalStatesRejectedByLedgerAreRecordedLaterInOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		see    func(*replica, catalog.Credential, catalog.Generation)
 		events []string
@@ -115,7 +115,7 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 	}
 }
 
-func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
+func TestRecordedEtagIsSetUnlessStateNeedsAnotherRead(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r, owner := s.replica(), "studio"
 		g := mustPlace(s, r, "k", "a harbour")
@@ -145,7 +145,7 @@ func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
 	})
 }
 
-func TestAFailureUnderAForwardedAPIKeySettlesAfterTheWindow(t *testing.T) {
+func TestFailureWithForwardedAPIKeySettlesAfterRefundWindow(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		mine, g := placeForwarded(r)

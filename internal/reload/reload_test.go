@@ -73,7 +73,7 @@ func (p *pair) wantLogged(t *testing.T, text string, n int) {
 	}
 }
 
-func TestAChangeIsTakenAfterASecond(t *testing.T) {
+func TestFileChangeTakesEffectAfterOneSecond(t *testing.T) {
 	openPair(t, func(p *pair) {
 		p.write(t, 1, "c") // the new text has the same length as the old one, so that only the content differs
 		time.Sleep(Interval - time.Nanosecond)
@@ -91,7 +91,7 @@ func TestAChangeIsTakenAfterASecond(t *testing.T) {
 	})
 }
 
-func TestAChangeThatKeepsTimeAndSizeIsTaken(t *testing.T) {
+func TestChangeWithSameModTimeAndSizeIsDetected(t *testing.T) {
 	openPair(t, func(p *pair) {
 		info, err := os.Stat(p.files[0])
 		if err != nil {
@@ -135,7 +135,7 @@ func TestTheOldValueStaysWhileFilesCannotBeRead(t *testing.T) {
 	})
 }
 
-func TestManyCallersReadTheFilesOnceASecond(t *testing.T) {
+func TestConcurrentCallersParseFilesOncePerSecond(t *testing.T) {
 	openPair(t, func(p *pair) {
 		p.write(t, 0, "broken") // a broken file is parsed again after each interval
 		for range 5 {
@@ -152,7 +152,7 @@ func TestManyCallersReadTheFilesOnceASecond(t *testing.T) {
 	})
 }
 
-func TestAProblemIsToldForAsLongAsItLasts(t *testing.T) {
+func TestProblemIsReportedUntilFileIsFixed(t *testing.T) {
 	openPair(t, func(p *pair) {
 		if err := p.Problem(); err != nil {
 			t.Errorf("the initial problem is %v", err)
@@ -170,7 +170,7 @@ func TestAProblemIsToldForAsLongAsItLasts(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsForASlowReadOfAnother(t *testing.T) {
+func TestSlowReloadDoesNotDelayOtherCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
@@ -207,7 +207,7 @@ func TestNobodyWaitsForASlowReadOfAnother(t *testing.T) {
 	})
 }
 
-func TestFilesThatCannotBeReadAtFirstAreAnError(t *testing.T) {
+func TestOpenFailsIfFilesAreMissingOrInvalid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	open := func() error {
 		_, err := Open("file", slog.New(slog.DiscardHandler), parseBoth, path)

@@ -67,7 +67,7 @@ func serveFile(t *testing.T, f *file) *servertest.Site {
 	return serve(t, studio)
 }
 
-func TestARangeIsServedAsHTTPSays(t *testing.T) {
+func TestRangeAndConditionalRequestsFollowHTTPRules(t *testing.T) {
 	const size = 5000
 	all := fileBytes(size)
 	for _, test := range []struct {
@@ -148,7 +148,7 @@ func TestARangeIsServedAsHTTPSays(t *testing.T) {
 	}
 }
 
-func TestARangeIsAnsweredWithoutTheBytesBehindIt(t *testing.T) {
+func TestRangeRequestDoesNotReadBytesAfterRange(t *testing.T) {
 	f := &file{size: 5000, tail: servertest.Ending(func() error { t.Error("the bytes after the range are read"); return nil })}
 	s := serveFile(t, f)
 	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=0-1999"))
@@ -157,7 +157,7 @@ func TestARangeIsAnsweredWithoutTheBytesBehindIt(t *testing.T) {
 	}
 }
 
-func TestADownloadSaysWhatItIs(t *testing.T) {
+func TestDownloadHeadersDescribeFile(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		file        file
@@ -186,7 +186,7 @@ func TestADownloadSaysWhatItIs(t *testing.T) {
 	}
 }
 
-func TestHEADSaysTheSameWithoutTheBytes(t *testing.T) {
+func TestHEADOfDownloadReturnsHeadersWithoutBody(t *testing.T) {
 	f := &file{size: 5000, etag: "e1", name: "g.png", mediaType: "image/png"}
 	s := serveFile(t, f)
 	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodHead, "/v1/generations/g/content", "", "Range: bytes=0-1"))
@@ -195,7 +195,7 @@ func TestHEADSaysTheSameWithoutTheBytes(t *testing.T) {
 	}
 }
 
-func TestBytesThatFailBreakTheConnection(t *testing.T) {
+func TestFailedDownloadAbortsResponse(t *testing.T) {
 	cut, changed := service.Fail(easelv1.ErrorReason_CONTENT_INTERRUPTED, "cut"), service.Fail(easelv1.ErrorReason_CONTENT_CHANGED, "other bytes")
 	for name, f := range map[string]*file{
 		"a read error":                {size: 5000, tail: iotest.ErrReader(cut)},
@@ -229,7 +229,7 @@ func (b endlessBody) Close() error {
 	return nil
 }
 
-func TestADownloadThatNobodyReadsAnyMoreEnds(t *testing.T) {
+func TestDownloadEndsWhenClientDisconnects(t *testing.T) {
 	studio, body := servertest.NewStudio(), make(endlessBody)
 	studio.OpenContent = func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 		return &service.Content{Info: &easelv1.ContentInfo{}, Body: body}, nil
@@ -271,7 +271,7 @@ func (c *slowClient) Write(p []byte) (int, error) {
 
 // The time limit applies to each chunk, not to the complete download. A client is too slow if one chunk takes longer
 // than the limit. If the client disconnects earlier, the error's reason is not READER_TOO_SLOW.
-func TestAClientIsTooSlowForOneChunkAlone(t *testing.T) {
+func TestDownloadTimeoutAppliesToEachChunk(t *testing.T) {
 	const most = service.DefaultDownloadTimeout
 	for takes, tooSlow := range map[time.Duration]bool{most * 3 / 4: false, most: true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -98,7 +98,7 @@ func TestAWatchIsAStreamOfServerSentEvents(t *testing.T) {
 	})
 }
 
-func TestAWatchOfManyIsAStreamOfJSONLines(t *testing.T) {
+func TestWatchOfManyGenerationsIsStreamOfJSONLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.WatchAll = func(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
@@ -133,7 +133,7 @@ func TestAWatchOfManyIsAStreamOfJSONLines(t *testing.T) {
 	})
 }
 
-func TestAnErrorThatComesSoonHasItsHTTPCode(t *testing.T) {
+func TestEarlyWatchErrorHasItsHTTPStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(*easelv1.WatchGenerationRequest, servertest.WatchStream) error {
@@ -149,7 +149,7 @@ func TestAnErrorThatComesSoonHasItsHTTPCode(t *testing.T) {
 	})
 }
 
-func TestTheFirstByteComesBeforeTheFirstState(t *testing.T) {
+func TestWatchHeadersAreSentBeforeFirstState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
@@ -178,7 +178,7 @@ func TestTheFirstByteComesBeforeTheFirstState(t *testing.T) {
 	})
 }
 
-func TestABrowserThatConnectsAgainSaysWhatItHas(t *testing.T) {
+func TestLastEventIDHeaderSetsKnownEtag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		var known string
@@ -202,7 +202,7 @@ func TestABrowserThatConnectsAgainSaysWhatItHas(t *testing.T) {
 	})
 }
 
-func TestAClientThatDoesNotReadLosesItsStream(t *testing.T) { // fault L1
+func TestStreamEndsIfClientDoesNotRead(t *testing.T) { // fault L1
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		ended := make(chan struct{})
@@ -229,7 +229,7 @@ func TestAClientThatDoesNotReadLosesItsStream(t *testing.T) { // fault L1
 	})
 }
 
-func TestAQuietStreamOutlivesTheWriteLimit(t *testing.T) { // fault N3
+func TestIdleStreamOutlivesSendTimeout(t *testing.T) { // fault N3
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
@@ -245,7 +245,7 @@ func TestAQuietStreamOutlivesTheWriteLimit(t *testing.T) { // fault N3
 	})
 }
 
-func TestTheIDOfAnEventIsTheTokenThatContinuesAfterIt(t *testing.T) {
+func TestServerSentEventIDIsResumeToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		var asked []string

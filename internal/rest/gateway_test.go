@@ -63,7 +63,7 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 	}
 }
 
-func TestReadPastItsDeadlineNamesTheRemedy(t *testing.T) {
+func TestDeadlineErrorAdvisesRetryWithMoreTime(t *testing.T) {
 	studio := servertest.NewStudio()
 	answered := make(chan struct{})
 	defer close(answered)
@@ -79,7 +79,7 @@ func TestReadPastItsDeadlineNamesTheRemedy(t *testing.T) {
 	}
 }
 
-func TestJSONWritesZeroesAndLeavesOutWhatIsAbsent(t *testing.T) {
+func TestJSONContainsZeroValuesButOmitsUnsetFields(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", ""))
 	if got := answer.Header.Get("Content-Type"); got != "application/json" {
@@ -101,7 +101,7 @@ func TestJSONWritesZeroesAndLeavesOutWhatIsAbsent(t *testing.T) {
 	}
 }
 
-func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // fault I4
+func TestIdempotencyKeyIsAcceptedInHeaderOrBody(t *testing.T) { // fault I4
 	studio := servertest.NewStudio()
 	studio.Create = func(_ context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 		return &easelv1.CreateGenerationResponse{Generation: &easelv1.Generation{GenerationId: req.GetIdempotencyKey()}}, nil
@@ -143,7 +143,7 @@ func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // fault I4
 	}
 }
 
-func TestARequestThatCannotBeReadIsRefused(t *testing.T) { // fault A10
+func TestInvalidRequestIsRejectedWithReasonAndOutcome(t *testing.T) { // fault A10
 	s := serve(t, servertest.NewStudio())
 	for _, test := range []struct {
 		name, method, path, body string
@@ -188,7 +188,7 @@ func TestARequestThatCannotBeReadIsRefused(t *testing.T) { // fault A10
 	}
 }
 
-func TestAMethodThatIsNotThereIsToldWhichAre(t *testing.T) {
+func TestUnsupportedMethodResponseListsAllowedMethods(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	for path, want := range map[string]string{
 		"/v1/generations/g":         "GET, DELETE",
@@ -209,7 +209,7 @@ func TestAMethodThatIsNotThereIsToldWhichAre(t *testing.T) {
 	}
 }
 
-func TestAnIDArrivesAsItWasMeant(t *testing.T) { // fault I3
+func TestEscapedIDInPathIsDecodedOnce(t *testing.T) { // fault I3
 	studio := servertest.NewStudio()
 	studio.Model = func(_ context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
 		return &easelv1.GetModelResponse{Model: &easelv1.Model{ModelId: req.GetModelId()}}, nil
@@ -232,7 +232,7 @@ func TestAnIDArrivesAsItWasMeant(t *testing.T) { // fault I3
 	}
 }
 
-func TestAnErrorHasTheHeadersThatHTTPKnows(t *testing.T) {
+func TestErrorSetsWWWAuthenticateAndRetryAfterHeaders(t *testing.T) {
 	var failure error
 	studio := servertest.NewStudio()
 	studio.Get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
@@ -262,7 +262,7 @@ func TestAnErrorHasTheHeadersThatHTTPKnows(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableRequestNamesItsField(t *testing.T) {
+func TestInvalidRequestErrorContainsFieldName(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	const generation, order = "/v1/generations/g", "/v1/generations"
 	for _, test := range []struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
+func TestUnknownQueryParameterIsRejectedByName(t *testing.T) {
 	s := serve(t, servertest.NewStudio()) // every request must be rejected before it reaches the service
 	for _, test := range []struct{ method, path, field, takes string }{
 		{"GET", "/v1/generations/g?max_stalness=0s", "max_stalness", "maxStaleness"},
@@ -63,7 +63,7 @@ func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestAQueryParameterMayBeSpeltAsInJSONAndAsInTheContract(t *testing.T) {
+func TestQueryParameterAcceptsJSONAndProtoNames(t *testing.T) {
 	studio := servertest.NewStudio()
 	var asked *easelv1.GetGenerationRequest
 	studio.Get = func(_ context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
@@ -132,7 +132,7 @@ func unknownQuery() string {
 	return query.String()
 }
 
-func TestOfManyUnknownQueryParametersTenAreNamed(t *testing.T) { // fault D13
+func TestNumberOfReportedUnknownParametersIsLimited(t *testing.T) { // fault D13
 	s := serve(t, servertest.NewStudio())
 	_, text := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations?"+unknownQuery(), ""))
 	st := servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-func TestEachReasonHasTheHTTPStatusThatItsCommentSays(t *testing.T) {
+func TestHTTPStatusOfEachReasonMatchesProtoComment(t *testing.T) {
 	source, err := os.ReadFile("../../proto/easel/v1/error.proto")
 	if err != nil {
 		t.Fatal(err)

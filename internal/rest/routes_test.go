@@ -25,7 +25,7 @@ func routes() (all []string) {
 	return slices.Compact(all)
 }
 
-func TestNoPathIsOpenByAccident(t *testing.T) {
+func TestOnlyPagesAreServedWithoutCredential(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	refused := 0
 	for _, route := range routes() {
@@ -52,7 +52,7 @@ func TestNoPathIsOpenByAccident(t *testing.T) {
 	}
 }
 
-func TestSeveralRangesOfAPageGetTheWholePage(t *testing.T) {
+func TestMultiRangeRequestForPageReturnsWholePage(t *testing.T) {
 	s := serve(t, servertest.NewStudio(), func(_ *server.Config, form *Config) { form.Pages = page.Handlers("") })
 	var many strings.Builder
 	for n := range 3000 {

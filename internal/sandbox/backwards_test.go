@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// TestNoReaderSeesAGenerationGoBackwards reads records and lists while generations change their states.
-func TestNoReaderSeesAGenerationGoBackwards(t *testing.T) {
+// TestGenerationStateNeverRegressesForReaders reads records and lists while generations change their states.
+func TestGenerationStateNeverRegressesForReaders(t *testing.T) {
 	sh := newAccount(t, sandbox.Config{Seed: 5, Speed: 3000, RefundDelay: 5 * time.Second, FailureRate: 0.5})
 	var steps atomic.Int64
 	var group errgroup.Group

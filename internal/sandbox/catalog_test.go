@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestEveryRouteRefusesMissingWrongAndRevokedAPIKeys(t *testing.T) {
+func TestEveryRouteRejectsMissingWrongAndRevokedAPIKeys(t *testing.T) {
 	sh := open(t, fast())
 	revoked := sh.newKey(10)
 	if err := sh.s.RevokeKey(t.Context(), revoked); err != nil {
@@ -33,7 +33,7 @@ func TestEveryRouteRefusesMissingWrongAndRevokedAPIKeys(t *testing.T) {
 	}
 }
 
-func TestPathsAndMethodsThatDoNotExist(t *testing.T) {
+func TestUnknownPathsAndMethodsAreNotFound(t *testing.T) {
 	sh := open(t, fast())
 	for request, status := range map[string]int{
 		"GET /nothing":              404,
@@ -54,7 +54,7 @@ func TestPathsAndMethodsThatDoNotExist(t *testing.T) {
 	}
 }
 
-func TestABadRequestNamesTheField(t *testing.T) {
+func TestInvalidRequestErrorNamesField(t *testing.T) {
 	sh := open(t, fast())
 	for _, c := range []struct{ body, field string }{
 		{`{"inputs":{"prompt":"x"}}`, "modelId"},
@@ -95,7 +95,7 @@ func TestABadRequestNamesTheField(t *testing.T) {
 	sh.do("POST", "/generations", haiku, "Idempotency-Key", strings.Repeat("k", 256)).want(t, 400, "Idempotency-Key")
 }
 
-func TestABodyThatIsNoJSONObjectIsRefused(t *testing.T) {
+func TestInvalidOrOversizedRequestBodyIsRejected(t *testing.T) {
 	sh := open(t, fast())
 	for _, body := range []string{"", "null", "[]", "{", `"x"`, haiku + haiku, "\xff", strings.Replace(haiku, "sea", "\xff", 1)} {
 		sh.do("POST", "/quote", body).want(t, http.StatusBadRequest, "INVALID_JSON")
@@ -104,7 +104,7 @@ func TestABodyThatIsNoJSONObjectIsRefused(t *testing.T) {
 	sh.do("POST", "/quote", `{"a":"`+strings.Repeat("x", 17<<20)+`"}`).want(t, http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE")
 }
 
-func TestEveryModelListsItsFieldsAndTakesItsOwnDefaults(t *testing.T) {
+func TestModelsDescribeTheirFieldsAndAcceptTheirDefaults(t *testing.T) {
 	sh := open(t, fast())
 	var models []map[string]any
 	if err := json.Unmarshal(sh.do("GET", "/models", "").body, &models); err != nil {
@@ -201,7 +201,7 @@ func TestContentIsReadyOnlyAfterSuccess(t *testing.T) {
 	sh.do("GET", "/generations/"+failed+"/content", "").want(t, http.StatusNotFound, "NO_CONTENT")
 }
 
-func TestContentCanBeReadInPieces(t *testing.T) {
+func TestContentSupportsRangeRequests(t *testing.T) {
 	sh := open(t, fast())
 	id := sh.create(`{"modelId":"studio/print","inputs":{"prompt":"x"}}`) // the sandbox sends the result of this model in several parts
 	got := sh.await(id, "succeeded")
@@ -246,7 +246,7 @@ func TestADeletedGenerationIsNotFound(t *testing.T) {
 	}
 }
 
-func TestTooManyRequestsGetARetryAfter(t *testing.T) {
+func TestRateLimitedRequestsGetRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAccount(t, sandbox.Config{RateLimit: 0.5})
 		b.do("GET", "/me", "").want(t, 200, "")

@@ -43,7 +43,7 @@ func runChild(path string) {
 	select {}
 }
 
-func TestTheAccountsAreRightAfterEveryKill(t *testing.T) { // fault S1
+func TestAcceptedOrdersAndBalancesSurviveKills(t *testing.T) { // fault S1
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	key := prepareKey(t, path)
 	life := &client{account: &account{t: t, key: key}, accepted: map[string]string{}}
@@ -202,7 +202,7 @@ func (c *client) order(ctx context.Context, idempotency string, i int) string {
 	return reply{body: text}.record(c.t)["id"].(string)
 }
 
-func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
+func TestGenerationsContinueAfterRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	s, err := sandbox.Open(sandbox.Config{Path: path, Speed: 0.0001})
 	if err != nil {

@@ -26,7 +26,7 @@ var unspoken = map[string]string{
 	"keySecretNames": "members that a reader drops",
 }
 
-func TestDialectsCoverEachReadingRule(t *testing.T) {
+func TestDialectsCoverEachRuleForMemberNames(t *testing.T) {
 	spoken := map[string]bool{}
 	for _, d := range sandbox.Dialects() {
 		synctest.Test(t, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestNumericIDsAreExactNumbers(t *testing.T) {
 	sh.do("GET", "/generations/"+id.String(), "").want(t, 200, "")
 }
 
-func TestWithoutRangeTheWholeFileComes(t *testing.T) {
+func TestDialectWithoutRangesReturnsWholeFile(t *testing.T) {
 	cfg := fast()
 	cfg.Dialect.NoRange = true
 	sh := open(t, cfg)

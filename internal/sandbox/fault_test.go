@@ -30,7 +30,7 @@ func (sh *account) inject(f sandbox.Fault) *sandbox.Injected {
 	return fault
 }
 
-func TestAFaultAnswersInPlaceOfTheHandler(t *testing.T) {
+func TestInjectedFaultReplacesHandlerResponse(t *testing.T) {
 	sh := open(t, fast())
 	sh.inject(sandbox.Fault{
 		Route: "POST /generations", Count: 1, Status: 503, Body: "<h1>no</h1>",
@@ -49,7 +49,7 @@ func TestAFaultAnswersInPlaceOfTheHandler(t *testing.T) {
 	}
 }
 
-func TestAnAnswerCanBeLostAfterTheCommit(t *testing.T) {
+func TestResponseCanBeLostAfterCommit(t *testing.T) {
 	for name, f := range map[string]sandbox.Fault{
 		"reset":      {Reset: true},
 		"bad status": {Status: 502},
@@ -73,7 +73,7 @@ func TestAnAnswerCanBeLostAfterTheCommit(t *testing.T) {
 	}
 }
 
-func TestAResetBeforeTheHandlerChangesNothing(t *testing.T) {
+func TestResetBeforeHandlerCreatesNoGeneration(t *testing.T) {
 	sh := open(t, fast())
 	sh.inject(sandbox.Fault{Reset: true, Count: 1})
 	if r, err := sh.try("POST", "/generations", haiku); err == nil {
@@ -84,7 +84,7 @@ func TestAResetBeforeTheHandlerChangesNothing(t *testing.T) {
 	}
 }
 
-func TestADelayedCreateIsCarriedOutThoughItsClientLeft(t *testing.T) {
+func TestDelayedCreateCompletesAfterClientDisconnects(t *testing.T) {
 	sh := open(t, fast())
 	slow := sh.inject(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: sandbox.Delay(100 * time.Millisecond)})
 	sh.leaveWhen(slow, 1, http.MethodPost, "/generations", "k")
@@ -92,7 +92,7 @@ func TestADelayedCreateIsCarriedOutThoughItsClientLeft(t *testing.T) {
 	sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "")
 }
 
-func TestAHangEndsWithTheClient(t *testing.T) {
+func TestHangEndsWhenClientDisconnects(t *testing.T) {
 	sh := open(t, fast())
 	fault := sh.inject(sandbox.Fault{Hang: true, Count: 2})
 	sh.leaveWhen(fault, 1, http.MethodGet, "/generations", "")
@@ -120,7 +120,7 @@ func (sh *account) leaveWhen(fault *sandbox.Injected, fired int, method, path, i
 	}
 }
 
-func TestClosingEndsWhatAFaultHolds(t *testing.T) {
+func TestCloseEndsRequestsHeldByFaults(t *testing.T) {
 	sh := open(t, fast())
 	hang := sh.inject(sandbox.Fault{Route: "GET /me", Hang: true})
 	slow := sh.inject(sandbox.Fault{Route: "GET /models", Delay: sandbox.Delay(time.Hour)})
@@ -150,7 +150,7 @@ func (sh *account) reopen() {
 	sh.key = sh.newKey(1)
 }
 
-func TestARedirectHasItsLocation(t *testing.T) {
+func TestRedirectFaultSetsLocation(t *testing.T) {
 	sh := open(t, fast())
 	for status, want := range map[int]int{0: 302, 301: 301, 302: 302, 303: 303, 307: 307, 308: 308} {
 		sh.inject(sandbox.Fault{Count: 1, Redirect: "http://other.example:81/x", Status: status})
@@ -161,7 +161,7 @@ func TestARedirectHasItsLocation(t *testing.T) {
 	}
 }
 
-func TestAnOversizedBodyIsStreamed(t *testing.T) {
+func TestOversizeFaultReturnsLargeValidJSON(t *testing.T) {
 	sh := open(t, fast())
 	sh.inject(sandbox.Fault{Oversize: 8 << 20})
 	r := sh.do("GET", "/generations", "").want(t, 200, "")
@@ -179,7 +179,7 @@ func (sh *account) content() (path string, whole []byte) {
 	return path, sh.do("GET", path, "").body
 }
 
-func TestABodyCanBeCutWhereOneLikes(t *testing.T) {
+func TestResponseBodyCanBeCutAtAnyOffset(t *testing.T) {
 	sh := open(t, fast())
 	path, whole := sh.content()
 	for _, at := range []int{0, 1, 1000, len(whole) - 1} {
@@ -196,7 +196,7 @@ func TestABodyCanBeCutWhereOneLikes(t *testing.T) {
 	sh.do("GET", path, "").want(t, 404, "")
 }
 
-func TestAContentLengthCanLieBothWays(t *testing.T) {
+func TestContentLengthFaultCanBeTooLargeOrTooSmall(t *testing.T) {
 	sh := open(t, fast())
 	path, whole := sh.content()
 	sh.inject(sandbox.Fault{Route: "GET /generations/{id}/content", Count: 1, ContentLengthDelta: 7})
@@ -209,7 +209,7 @@ func TestAContentLengthCanLieBothWays(t *testing.T) {
 	}
 }
 
-func TestABodyCanDrip(t *testing.T) {
+func TestResponseBodyCanBeSentSlowly(t *testing.T) {
 	sh := open(t, fast())
 	sh.inject(sandbox.Fault{Route: "GET /me", Count: 1, Drip: 2000})
 	start := time.Now()
@@ -234,7 +234,7 @@ func TestABodyCanDrip(t *testing.T) {
 	}
 }
 
-func TestMembersCanBeChangedOnTheWay(t *testing.T) {
+func TestFaultCanChangeResponseMembers(t *testing.T) {
 	sh := open(t, fast())
 	id := sh.create(haiku)
 	sh.await(id, "succeeded")
@@ -249,7 +249,7 @@ func TestMembersCanBeChangedOnTheWay(t *testing.T) {
 	sh.await(id, "succeeded")
 }
 
-func TestAFaultMeetsOnlyItsRequests(t *testing.T) {
+func TestFaultAffectsOnlyMatchingRequests(t *testing.T) {
 	sh := open(t, fast())
 	other := "Bearer " + sh.newKey(1)
 	sh.inject(sandbox.Fault{Name: "mine", Route: "GET /me", Key: sh.key, Skip: 1, Count: 2, Status: 500})
@@ -266,7 +266,7 @@ func TestAFaultMeetsOnlyItsRequests(t *testing.T) {
 	}
 }
 
-func TestAFaultCanFireByChanceAndEnd(t *testing.T) {
+func TestFaultCanFireRandomlyAndBeRemoved(t *testing.T) {
 	sh := open(t, fast())
 	some := sh.inject(sandbox.Fault{Probability: 0.5, Status: 500})
 	for range 100 {
@@ -286,7 +286,7 @@ func TestAFaultCanFireByChanceAndEnd(t *testing.T) {
 	}
 }
 
-func TestAFaultThatMakesNoSenseIsRefused(t *testing.T) {
+func TestInvalidFaultIsRejected(t *testing.T) {
 	for field, f := range map[string]sandbox.Fault{
 		"route":       {Route: "GET /nothing"},
 		"skip":        {Skip: -1},
@@ -302,7 +302,7 @@ func TestAFaultThatMakesNoSenseIsRefused(t *testing.T) {
 	}
 }
 
-func TestAdministrationOverHTTP(t *testing.T) {
+func TestKeysAndFaultsAreManagedOverHTTP(t *testing.T) {
 	sh := open(t, fast())
 	admin := httptest.NewServer(sh.s.AdminHandler())
 	defer admin.Close()
@@ -356,7 +356,7 @@ func TestAdministrationOverHTTP(t *testing.T) {
 	sh.do("GET", "/../../../../_sandbox/faults", "").want(t, 307, "") // redirected, because the path is outside the catalog
 }
 
-func TestTheAdministrationListsItsRoutes(t *testing.T) {
+func TestAdminIndexListsRoutesAndFaultFields(t *testing.T) {
 	sh := open(t, fast())
 	admin := sh.s.AdminHandler()
 	ask := func(method, path, body string) *httptest.ResponseRecorder {

@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestTheQuoteIsTheCharge(t *testing.T) {
+func TestChargeEqualsQuotedPrice(t *testing.T) {
 	sh := open(t, fast())
 	prices := map[string]bool{}
 	for _, body := range []string{
@@ -49,7 +49,7 @@ func TestTheQuoteIsTheCharge(t *testing.T) {
 	}
 }
 
-func TestConcurrentCreatesSpendTheBalanceAndNoMore(t *testing.T) { // fault S3
+func TestConcurrentCreatesNeverOverspendBalance(t *testing.T) { // fault S3
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "catalog.db")} {
 		sh := open(t, sandbox.Config{Path: path, Speed: 0.001})
 		for _, c := range []struct{ creates, balance int }{{2, 1}, {2, 1}, {2, 1}, {2, 1}, {32, 5}, {8, 0}} {
@@ -65,7 +65,7 @@ func TestConcurrentCreatesSpendTheBalanceAndNoMore(t *testing.T) { // fault S3
 	}
 }
 
-func TestOneIdempotencyKeyWithTwoBodiesAtOnceIsOneCharge(t *testing.T) { // fault S4
+func TestConcurrentBodiesUnderOneIdempotencyKeyAreChargedOnce(t *testing.T) { // fault S4
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "catalog.db")} {
 		sh := open(t, sandbox.Config{Path: path, Speed: 0.001})
 		for round := range 10 {
@@ -90,7 +90,7 @@ func TestOneIdempotencyKeyWithTwoBodiesAtOnceIsOneCharge(t *testing.T) { // faul
 	}
 }
 
-func TestAnIdempotencyKeyWithAnotherBodyIsRefused(t *testing.T) { // fault S4
+func TestIdempotencyKeyWithDifferentBodyIsRejected(t *testing.T) { // fault S4
 	sh := open(t, fast())
 	id := sh.create(haiku, "Idempotency-Key", "k")
 	sh.do("POST", "/generations", small, "Idempotency-Key", "k").want(t, 422, "IDEMPOTENCY_KEY_REUSED")
@@ -107,7 +107,7 @@ func TestAnIdempotencyKeyWithAnotherBodyIsRefused(t *testing.T) { // fault S4
 	sh.key = mine
 }
 
-func TestARefusedCreateIsNotRemembered(t *testing.T) {
+func TestRejectedCreateDoesNotUseUpIdempotencyKey(t *testing.T) {
 	sh := open(t, fast())
 	sh.key = sh.newKey(0)
 	sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 402, "INSUFFICIENT_BALANCE")
@@ -151,7 +151,7 @@ func TestTheDailyCapCountsTheChargesOfADay(t *testing.T) {
 	})
 }
 
-func TestTheCapOfAnAPIKeyOverridesTheDefault(t *testing.T) {
+func TestDailyCapOfAPIKeyOverridesDefault(t *testing.T) {
 	sh := open(t, sandbox.Config{Speed: 1000, DailyCapCents: 1})
 	for cap, status := range map[int64]int{0: 409, 2: 201, -1: 201} {
 		key, err := sh.s.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 10, DailyCapCents: cap})
@@ -186,7 +186,7 @@ func TestSixtyFourWritersNeverSeeALockedDatabase(t *testing.T) { // fault S2
 	}
 }
 
-func TestACreateWhoseClientLeavesIsCommittedWholeOrNotAtAll(t *testing.T) {
+func TestCanceledCreateIsCommittedCompletelyOrNotAtAll(t *testing.T) {
 	sh := open(t, sandbox.Config{Path: filepath.Join(t.TempDir(), "catalog.db"), Speed: 5000})
 	var answered atomic.Int64
 	var group errgroup.Group
@@ -218,7 +218,7 @@ func TestACreateWhoseClientLeavesIsCommittedWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestTheLedgerCannotBeRewritten(t *testing.T) {
+func TestLedgerIsAppendOnlyAndAPIKeysAreHashed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	sh := open(t, sandbox.Config{Path: path})
 	sh.create(haiku)
@@ -242,7 +242,7 @@ func TestTheLedgerCannotBeRewritten(t *testing.T) {
 	}
 }
 
-func TestAFileOpenedAgainWithItsSeedDrawsNewAPIKeys(t *testing.T) {
+func TestReopenedFileWithSameSeedCreatesNewAPIKeys(t *testing.T) {
 	cfg := sandbox.Config{Path: filepath.Join(t.TempDir(), "catalog.db"), Seed: 3}
 	seen := map[string]bool{}
 	for range 3 {
@@ -261,7 +261,7 @@ func TestAFileOpenedAgainWithItsSeedDrawsNewAPIKeys(t *testing.T) {
 	}
 }
 
-func TestAnAuditFindsBrokenPromises(t *testing.T) {
+func TestAuditDetectsInconsistentAccounts(t *testing.T) {
 	sound := func() sandbox.Audit {
 		return sandbox.Audit{
 			Entries: []sandbox.Entry{

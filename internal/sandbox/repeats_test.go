@@ -19,7 +19,7 @@ func (sh *account) buy(apiKey, key string, status int) string {
 	return id
 }
 
-func TestAnAccountMayHaveSeveralAPIKeys(t *testing.T) {
+func TestAPIKeysOfOneAccountShareIdempotencyKeys(t *testing.T) {
 	sh := open(t, fast())
 	next, err := sh.s.AddKey(t.Context(), sh.key, "")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestAnAccountMayHaveSeveralAPIKeys(t *testing.T) {
 	}
 }
 
-func TestACatalogMayKeepIdempotencyKeysByAPIKey(t *testing.T) {
+func TestIdempotencyKeysCanBeScopedToAPIKey(t *testing.T) {
 	cfg := fast()
 	cfg.Repeats.PerAPIKey = true
 	sh := open(t, cfg)
@@ -63,7 +63,7 @@ func TestACatalogMayKeepIdempotencyKeysByAPIKey(t *testing.T) {
 	sh.key = sh.newKey(0) // replaces the API key, because the audit at the end of the test would reject the two charges of the old key
 }
 
-func TestCatalogMayForgetIdempotencyKeys(t *testing.T) {
+func TestIdempotencyKeysCanExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAccount(t, sandbox.Config{Repeats: sandbox.Repeats{Forget: time.Hour}})
 		key := b.key

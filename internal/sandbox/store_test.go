@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestAFileThatAnotherProcessHasOpenIsRefusedUntilItIsKilled(t *testing.T) {
+func TestDatabaseFileIsRejectedWhileAnotherProcessUsesIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cata log#1.db")
 	child, _ := startChild(t, path)
 	_, err := sandbox.Open(sandbox.Config{Path: path})
@@ -30,7 +30,7 @@ func TestAFileThatAnotherProcessHasOpenIsRefusedUntilItIsKilled(t *testing.T) {
 	}
 }
 
-func TestAFileOfAnotherSchemaIsRefusedAndLeftAsItIs(t *testing.T) {
+func TestFileWithOtherSchemaVersionIsRejectedUnchanged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
@@ -50,7 +50,7 @@ func TestAFileOfAnotherSchemaIsRefusedAndLeftAsItIs(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNoDatabaseIsRefusedAndLeftAsItIs(t *testing.T) {
+func TestNonDatabaseFileIsRejectedUnchanged(t *testing.T) {
 	path, text := filepath.Join(t.TempDir(), "notes.txt"), strings.Repeat("a note\n", 1000)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ func (b *account) write(model, inputs string) string {
 	return text
 }
 
-func TestAnEssayHasTheParagraphsAskedForAndKeepsToItsSubject(t *testing.T) {
+func TestEssayHasRequestedParagraphsAndSubject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAccount(t, sandbox.Config{})
 		for _, n := range []int{1, 3, 20} {

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestAnIdleSandboxSetsNoTimer(t *testing.T) {
+func TestSandboxRunsOnVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAccount(t, sandbox.Config{})
 		id := b.create(haiku)
@@ -22,7 +22,7 @@ func TestAnIdleSandboxSetsNoTimer(t *testing.T) {
 	})
 }
 
-func TestAFailedGenerationIsRefundedExactlyOnceInEachWay(t *testing.T) {
+func TestFailedGenerationIsRefundedOnceInEachRefundMode(t *testing.T) {
 	for _, c := range []struct {
 		way    sandbox.Refund
 		states string
@@ -57,7 +57,7 @@ func TestAFailedGenerationIsRefundedExactlyOnceInEachWay(t *testing.T) {
 	}
 }
 
-func TestAnAuditHasTheTrueTimesOfAGeneration(t *testing.T) {
+func TestAuditReportsActualGenerationTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAccount(t, sandbox.Config{RefundDelay: time.Hour})
 		b.create(doomed, "Idempotency-Key", "k")
@@ -81,7 +81,7 @@ func TestAnAuditHasTheTrueTimesOfAGeneration(t *testing.T) {
 	})
 }
 
-func TestAShareOfGenerationsFailsAtRandom(t *testing.T) {
+func TestConfiguredShareOfGenerationsFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAccount(t, sandbox.Config{FailureRate: 0.25})
 		for range 200 {
@@ -130,7 +130,7 @@ func TestDeletingAnUnfinishedGenerationRefundsNothing(t *testing.T) {
 	})
 }
 
-func TestDeletingAFailedGenerationBringsItsRefundForward(t *testing.T) {
+func TestDeletingFailedGenerationRefundsItImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAccount(t, sandbox.Config{RefundDelay: time.Hour})
 		id := b.create(doomed)

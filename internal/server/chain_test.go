@@ -25,7 +25,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-func TestAPanicIsAnInternalErrorThatTellsTheCallerNothing(t *testing.T) {
+func TestPanicReturnsInternalErrorWithoutDetails(t *testing.T) {
 	studio := servertest.NewStudio()
 	studio.Get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 		panic("the secret of the house")
@@ -55,7 +55,7 @@ func TestAPanicIsAnInternalErrorThatTellsTheCallerNothing(t *testing.T) {
 	}
 }
 
-func TestCallCancelledBeforeItBeganDoesNothing(t *testing.T) {
+func TestCallCanceledBeforeItsStartDoesNotRun(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	if _, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestCallCancelledBeforeItBeganDoesNothing(t *testing.T) {
 	}
 }
 
-func TestEachCallIsOneLineWithShortNames(t *testing.T) {
+func TestEachCallIsLoggedInOneLineWithTruncatedIDs(t *testing.T) {
 	studio := servertest.NewStudio()
 	studio.Get = func(_ context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 		switch req.GetGenerationId() {
@@ -130,7 +130,7 @@ func (rawCodec) Name() string { return "proto" }
 
 var _ encoding.Codec = rawCodec{}
 
-func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
+func TestUndecodableRequestIsRecordedAsInvalidArgument(t *testing.T) {
 	spans := servertest.RecordSpans(t)
 	s := serve(t, servertest.NewStudio())
 	notUTF8 := []byte{1<<3 | 2, 2, 0xff, 0xfe} // field 1, a string, with two bytes that are not UTF-8
@@ -169,7 +169,7 @@ func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
 	}
 }
 
-func TestMetadataOfRESTIsBelievedInMemoryOnly(t *testing.T) {
+func TestGRPCCallersCannotForgeInternalMetadata(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	text, _ := newAuthority(t).issue(t, x509.Certificate{DNSNames: []string{"shop"}})
 	der := certificateIn(t, text).Raw
@@ -185,7 +185,7 @@ func TestMetadataOfRESTIsBelievedInMemoryOnly(t *testing.T) {
 	}
 }
 
-func TestLargeRequestsLeaveAProcessorToOthers(t *testing.T) {
+func TestConcurrentDecodingOfLargeRequestsIsLimited(t *testing.T) {
 	large, err := protobuf.Marshal(&easelv1.Generation{GenerationId: strings.Repeat("a", largeMessage)})
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ func isStruct(message protoreflect.MessageDescriptor) bool {
 	return message.ParentFile().Path() == structpb.File_google_protobuf_struct_proto.Path()
 }
 
-func TestEveryListAndMapOfTheContractHasItsMost(t *testing.T) {
+func TestEveryListAndMapInContractHasMaximumSize(t *testing.T) {
 	seen := map[protoreflect.FullName]bool{}
 	var look func(protoreflect.MessageDescriptor)
 	look = func(m protoreflect.MessageDescriptor) {
@@ -42,7 +42,7 @@ func TestEveryListAndMapOfTheContractHasItsMost(t *testing.T) {
 	}
 }
 
-func TestLongListIsOneViolation(t *testing.T) { // fault D1
+func TestOversizedListIsReportedAsOneViolation(t *testing.T) { // fault D1
 	check, err := newRules()
 	if err != nil {
 		t.Fatal(err)

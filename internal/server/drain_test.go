@@ -21,7 +21,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
+func TestShutdownEndsOpenStreamsAfterDrainTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
@@ -60,7 +60,7 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 	})
 }
 
-func TestACallInProgressMayEnd(t *testing.T) {
+func TestShutdownLetsCallsInProgressFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		began := make(chan struct{}, 2)
@@ -98,7 +98,7 @@ func TestACallInProgressMayEnd(t *testing.T) {
 	})
 }
 
-func TestHealthTellsServingAndDraining(t *testing.T) {
+func TestHealthReportsServingAndDraining(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
@@ -153,7 +153,7 @@ type brokenListener struct{ net.Listener }
 
 func (brokenListener) Accept() (net.Conn, error) { return nil, errors.New("taken away") }
 
-func TestAListenerThatFailsStopsTheRest(t *testing.T) {
+func TestFailedListenerStopsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, err := New(configured(servertest.NewStudio(), func(c *Config) {
 			c.Listeners = Listeners{GRPC: servertest.Pipe(), HTTP: brokenListener{servertest.Pipe()}, Admin: servertest.Pipe()}
@@ -170,7 +170,7 @@ func TestAListenerThatFailsStopsTheRest(t *testing.T) {
 	})
 }
 
-func TestAServerThatIsStoppedBeforeItBeginsReturns(t *testing.T) {
+func TestServeReturnsIfContextIsAlreadyCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, err := New(configured(servertest.NewStudio(), inPipes))
 		if err == nil {
@@ -187,7 +187,7 @@ func TestAServerThatIsStoppedBeforeItBeginsReturns(t *testing.T) {
 	})
 }
 
-func TestADeadClientIsFreedWithin45Seconds(t *testing.T) { // fault N2
+func TestStreamOfUnreachableClientEndsWithin45Seconds(t *testing.T) { // fault N2
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		ended := make(chan struct{})

@@ -59,7 +59,7 @@ func withKeyOf(c caller, key string) caller {
 	return grpcCaller{c.(grpcCaller).stack, key}
 }
 
-func TestAGetOfWhatIsWatchedCostsNoReadUnlessItMustBeYoung(t *testing.T) {
+func TestGetReadsCatalogOnlyIfWatchedStateIsTooStale(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		id := underWatch(t, c)
 		for _, row := range []struct {
@@ -88,7 +88,7 @@ func TestAGetOfWhatIsWatchedCostsNoReadUnlessItMustBeYoung(t *testing.T) {
 	}, seldom)
 }
 
-func TestInAnOutageAGetGivesWhatTheWatchHasWithItsTime(t *testing.T) { // fault U1
+func TestGetReturnsWatchedStateDuringCatalogOutage(t *testing.T) { // fault U1
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		id := underWatch(t, c)
 		known, err := getWithin(t, c, id, nil)

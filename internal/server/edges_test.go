@@ -28,7 +28,7 @@ import (
 
 // The tests in this file check limits on connections and requests, with values at each limit and just above it.
 
-func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
+func TestHeadersAboveSizeLimitAreRejected(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	call := func(n int) error {
 		ctx := metadata.AppendToOutgoingContext(servertest.WithKey(t.Context()), "x-large", strings.Repeat("x", n))
@@ -50,7 +50,7 @@ func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 	}
 }
 
-func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // fault I1
+func TestMessagesAboveSizeLimitAreRejected(t *testing.T) { // fault I1
 	for _, inputs := range []int{service.DefaultMaxInputs, service.DefaultMaxInputs * 3 / 2} {
 		probeMessage(t, serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.MaxInputs = inputs }), inputs+256<<10)
 	}
@@ -79,7 +79,7 @@ func probeMessage(t *testing.T, s *site, limit int) {
 	}
 }
 
-func TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp(t *testing.T) { // fault L9
+func TestIncompleteTLSHandshakeTimesOut(t *testing.T) { // fault L9
 	files := newTLSFiles(t, "server")
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
@@ -106,7 +106,7 @@ func dialPipe(t *testing.T, pipe *proctest.Pipe) net.Conn {
 	return conn
 }
 
-func TestABodyMayTakeItsTimeAndAConnectionMayRest(t *testing.T) {
+func TestSlowBodyAndIdleConnectionAreAllowedBeforeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
@@ -162,7 +162,7 @@ func TestPingsFasterThanAllowedEndTheConnection(t *testing.T) { // fault L8
 	})
 }
 
-func TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn(t *testing.T) {
+func TestOldConnectionIsReplacedWhileItsStreamsContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = watchUntilLeft
@@ -198,7 +198,7 @@ func TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn(t *testing.T) {
 	})
 }
 
-func TestACallTooManyOnAConnectionIsHeldBack(t *testing.T) {
+func TestCallAboveConnectionStreamLimitWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
@@ -229,7 +229,7 @@ func TestACallTooManyOnAConnectionIsHeldBack(t *testing.T) {
 	})
 }
 
-func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // fault L9
+func TestConnectionWithIncompleteBodyIsClosed(t *testing.T) { // fault L9
 	for _, test := range []struct {
 		name, header string
 		code         int
@@ -269,7 +269,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // fault L9
 	}
 }
 
-func TestHeadersThatDoNotComeAreGivenUp(t *testing.T) { // fault L9
+func TestConnectionWithIncompleteHeadersIsClosed(t *testing.T) { // fault L9
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
 		conn := dialPipe(t, s.HTTPPipe)
@@ -334,7 +334,7 @@ func TestListenersHaveALimitOfConnections(t *testing.T) {
 	}
 }
 
-func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
+func TestRESTDownloadMayStallForUpToTwoMinutes(t *testing.T) { // fault L1
 	files := newTLSFiles(t, "server")
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {

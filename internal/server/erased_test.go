@@ -33,7 +33,7 @@ func servedLabels(t *testing.T, c caller, id string) map[string]map[string]strin
 	return all
 }
 
-func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
+func TestLaterCallsReturnNoErasedLabels(t *testing.T) {
 	t.Parallel()
 	url := ""
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
@@ -119,7 +119,7 @@ func (l *lastLabels) follow(t *testing.T, c caller, id string) {
 	}
 }
 
-func TestErasedLabelsLeaveOpenWatchesAtOnce(t *testing.T) {
+func TestNextUpdateOfOpenWatchesOmitsErasedLabels(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		labels := map[string]string{"patient": "jane-doe"}
@@ -143,7 +143,7 @@ func TestErasedLabelsLeaveOpenWatchesAtOnce(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 0.01 })
 }
 
-func TestOpenWatchKeepsTheOwnerWithoutTheLedger(t *testing.T) {
+func TestOpenWatchKeepsOwnerWhenLedgerIsUnavailable(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		if strings.Contains(t.Name(), "memory") {

@@ -109,7 +109,7 @@ var errorCalls = map[string]struct {
 // ordered, Easel would treat a 404 as "not visible yet".
 const elsewhere = "of-another-process"
 
-func TestTheErrorTable(t *testing.T) {
+func TestErrorsMatchErrorTable(t *testing.T) {
 	t.Parallel()
 	for _, row := range errorTable {
 		t.Run(row.name, func(t *testing.T) { overBoth(t, row.meet, func(o *options) { o.sandbox.Speed = 0.01 }) })
@@ -219,7 +219,7 @@ func (h withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.RoundTripper.RoundTrip(r)
 }
 
-func TestADownloadThatCannotContinueIsRefused(t *testing.T) {
+func TestDownloadWithInvalidOffsetOrEtagIsRejected(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		id := finished(t, c, "64x40")

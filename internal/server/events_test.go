@@ -89,7 +89,7 @@ func sinceTheBeginning() *easelv1.WatchEventsRequest {
 	return &easelv1.WatchEventsRequest{StartTime: timestamppb.New(time.Now().Add(-time.Hour))}
 }
 
-func TestEventsContinueAfterTheirToken(t *testing.T) {
+func TestEventStreamContinuesAfterResumeToken(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		poster := as("poster")
@@ -133,7 +133,7 @@ func TestEventsContinueAfterTheirToken(t *testing.T) {
 	}, withEvents)
 }
 
-func TestEventsBelongToOneOwner(t *testing.T) {
+func TestEventsAreVisibleToTheirOwnerAndOperators(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		a, b := failedOrder(s, as("poster"), "a"), failedOrder(s, as("shop"), "b")
@@ -186,7 +186,7 @@ func overVirtualTeams(t *testing.T, scenario func(t *testing.T, s *stack, c call
 	}
 }
 
-func TestATokenOfDeletedEventsOrOfAnotherLedgerHasExpired(t *testing.T) {
+func TestResumeTokenOfDeletedEventsOrOtherLedgerHasExpired(t *testing.T) {
 	t.Parallel()
 	tokens := map[string]string{} // latest resume token by protocol; each protocol has its own ledger
 	for name, form := range forms {
@@ -237,7 +237,7 @@ func forget(s *stack, url string) {
 	}
 }
 
-func TestHeartbeatsOfEventsCarryTheToken(t *testing.T) {
+func TestEventStreamHeartbeatsCarryResumeToken(t *testing.T) {
 	overVirtualTeams(t, func(t *testing.T, s *stack, c caller) {
 		var token string
 		var beats []time.Time
@@ -262,7 +262,7 @@ func TestHeartbeatsOfEventsCarryTheToken(t *testing.T) {
 	})
 }
 
-func TestAStreamOfEventsSaysWhyItEnds(t *testing.T) {
+func TestEventStreamReportsItsClosingReason(t *testing.T) {
 	const age = time.Minute
 	for reason, row := range map[string]struct {
 		closing easelv1.StreamClosingReason
@@ -290,7 +290,7 @@ func TestAStreamOfEventsSaysWhyItEnds(t *testing.T) {
 	}
 }
 
-func TestAConsumerThatIsKilledSeesEachEventInOrder(t *testing.T) {
+func TestRestartedConsumerReceivesEachRendersEventsInOrder(t *testing.T) {
 	t.Parallel()
 	const orders = 334 // each order causes three events, so there are more than 1,000
 	s := ledgerStack(t, sqliteLedger(t), []string{"shop"}, withEvents, func(o *options) { o.sandbox.Speed = 0.01 })

@@ -99,7 +99,7 @@ func erase(t *testing.T, c caller, id string) {
 	}
 }
 
-func TestAReconnectOfManyTellsWhatHasChangedAlone(t *testing.T) {
+func TestReopenedWatchSendsOnlyChangedGenerations(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		ids := finishedTexts(t, c, 4)
@@ -130,7 +130,7 @@ func TestAReconnectOfManyTellsWhatHasChangedAlone(t *testing.T) {
 	})
 }
 
-func TestMadeUpIDsThatAreKnownCostTheCatalogNothing(t *testing.T) {
+func TestKnownEtagsUnderInvalidAPIKeyCauseNoCatalogReads(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		known := map[string]string{}
@@ -150,7 +150,7 @@ func TestMadeUpIDsThatAreKnownCostTheCatalogNothing(t *testing.T) {
 	})
 }
 
-func TestAWatchOfManyTellsWhatItsFilterChooses(t *testing.T) {
+func TestWatchSendsOnlyGenerationsThatMatchItsFilter(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		a := create(t, c, order(t, text, "a", "a lake")).GetGenerationId()
@@ -188,7 +188,7 @@ func TestAWatchOfManyTellsWhatItsFilterChooses(t *testing.T) {
 	})
 }
 
-func TestAWatchOfManyOfATeamTellsWhatItsFilterChooses(t *testing.T) {
+func TestTeamWatchSendsOnlyGenerationsThatMatchItsFilter(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		job := map[string]string{"job": "7"}
@@ -230,7 +230,7 @@ func TestAWatchOfManyOfATeamTellsWhatItsFilterChooses(t *testing.T) {
 	})
 }
 
-func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // fault T2
+func TestWatchReportsForeignGenerationLikeUnknownGeneration(t *testing.T) { // fault T2
 	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		foreign := create(t, as("shop"), order(t, text, "k", "a lake"))
@@ -261,7 +261,7 @@ func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // fault
 	})
 }
 
-func TestAnEtagOfAListIsKnownToAWatchInEveryDialect(t *testing.T) {
+func TestWatchRecognizesListedEtagsInEveryDialect(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range sandbox.Dialects() {
 		t.Run(dialect.Name, func(t *testing.T) {

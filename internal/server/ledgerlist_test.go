@@ -52,7 +52,7 @@ func idsOf(all []*easelv1.Generation) (ids []string) {
 	return ids
 }
 
-func TestAListIsTheOwnersAndAnOperatorsEverybodys(t *testing.T) {
+func TestOwnersListOwnGenerationsAndOperatorsListAll(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		a := create(t, as("poster"), labelled(t, text, "a", map[string]string{"job": "7"})).GetGenerationId()
@@ -99,7 +99,7 @@ func listPage(t *testing.T, c caller, req *easelv1.ListGenerationsRequest) (*eas
 	return resp, c.call(t.Context(), "GenerationService/ListGenerations", req, resp)
 }
 
-func TestTheTokenOfAPageIsBoundToItsListAndOwner(t *testing.T) {
+func TestPageTokenIsBoundToItsListAndOwner(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		for n := range 3 {
@@ -138,7 +138,7 @@ func TestTheTokenOfAPageIsBoundToItsListAndOwner(t *testing.T) {
 	})
 }
 
-func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
+func TestListCombinesLedgerStateWithCatalogResult(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		c := as("shop")
@@ -169,7 +169,7 @@ func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = usualSpeed })
 }
 
-func TestAListRecordsALaterStateThatTheCatalogLists(t *testing.T) {
+func TestListRecordsLaterStateFromCatalog(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		create(t, as("shop"), order(t, text, "k", "a lake"))
@@ -203,7 +203,7 @@ func usageOf(t *testing.T, c caller, req *easelv1.ListUsageRequest) map[string]*
 	}
 }
 
-func TestUsageIsCountedByWhatIsAskedFor(t *testing.T) {
+func TestUsageIsGroupedByRequestedDimensions(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		cost := func(by, model, key, job string) int64 {
@@ -273,7 +273,7 @@ func TestAnAccountShowsTheTeamsBudgets(t *testing.T) {
 // Without the ledger, open watches continue, and all callers can read models. An operator, who has no budget, can also
 // read the account and single generations, and wait for a generation. All other unary calls fail, and a team can't open
 // new watches.
-func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
+func TestUnavailableLedgerFailsOnlyCallsThatNeedIt(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		id := create(t, as("poster"), labelled(t, text, "k", map[string]string{"patient": "jane-doe"})).GetGenerationId()

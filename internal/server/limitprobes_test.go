@@ -18,7 +18,7 @@ import (
 )
 
 // Each request at its limit must pass validation, and each request past its limit must be rejected as invalid.
-func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // covers the faults I2, I4 and I5 in cmd/easel/faults_test.go
+func TestRequestsAboveLimitsAreInvalidAndAtLimitsValid(t *testing.T) { // covers the faults I2, I4 and I5 in cmd/easel/faults_test.go
 	id := strings.Repeat("a", idLimit)
 	nested := func(depth int) proto.Message {
 		return &easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)}
@@ -105,7 +105,7 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // covers th
 	})
 }
 
-func TestInputsHaveTheLimitOfTheSetting(t *testing.T) {
+func TestMaxInputsSettingLimitsInputs(t *testing.T) {
 	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // inputs of five times the default limit do not fit in a response, but the order must succeed
 		t.Run(inBytes(limit), func(t *testing.T) {
 			overBoth(t, func(t *testing.T, _ *stack, c caller) { probeInputs(t, c, limit) }, func(o *options) {
@@ -170,7 +170,7 @@ func listLong(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "["+strings.Join(records, ",")+"]")
 }
 
-func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // fault A4
+func TestGenerationsWatchedByOneCallerAreLimited(t *testing.T) { // fault A4
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -46,38 +46,38 @@ func limits() []limit {
 	return []limit{
 		{
 			"a request: a gRPC message, the body of a REST request", inBytes(server.MessageBytes) + ": 256 KiB more than `inputs`", "`RESOURCE_EXHAUSTED` from the gRPC library; REST 413",
-			[]string{"TestAMessageOfExactlyTheLimitIsTaken"},
+			[]string{"TestMessagesAboveSizeLimitAreRejected"},
 		},
-		{"the headers of a request", inBytes(server.HeaderBytes), "`INTERNAL` from Go's gRPC library, which does not send the call; REST 431", []string{"TestHeadersUpToTheLimitAreTakenAndNoMore"}},
-		{"`inputs` as JSON", inBytes(inputsLimit) + " (`EASEL_MAX_INPUTS`)", invalid, []string{"TestInputsHaveTheLimitOfTheSetting"}},
+		{"the headers of a request", inBytes(server.HeaderBytes), "`INTERNAL` from Go's gRPC library, which does not send the call; REST 431", []string{"TestHeadersAboveSizeLimitAreRejected"}},
+		{"`inputs` as JSON", inBytes(inputsLimit) + " (`EASEL_MAX_INPUTS`)", invalid, []string{"TestMaxInputsSettingLimitsInputs"}},
 		{
 			"levels of nesting in `inputs`; number of values in `inputs` (no limit in `inputs_json`)", fmt.Sprintf("%d; %s", depthLimit, number(valuesLimit)), invalid,
-			[]string{"TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt"},
+			[]string{"TestRequestsAboveLimitsAreInvalidAndAtLimitsValid"},
 		},
 		{
 			"a response message", inBytes(answerLimit), "large fields are omitted; `omitted_fields` names them",
-			[]string{"TestAnAnswerLeavesOutWhatMakesItTooLarge", "TestAModelLeavesOutWhatMakesItTooLarge", "TestAPageEndsWhereTheAnswerWouldBeTooLarge"},
+			[]string{"TestOversizedGenerationOmitsLargeFields", "TestOversizedModelOmitsLargeFields", "TestPageEndsBeforeResponseBecomesTooLarge"},
 		},
 		{
 			"watches, waits and downloads of a caller (`EASEL_CALLER_STREAMS`)", number(server.CallerStreams), "`STREAM_QUOTA_EXCEEDED`, REST 429",
-			[]string{"TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport"},
+			[]string{"TestStreamAboveQuotaIsRejectedImmediately"},
 		},
-		{"watches, waits and downloads of all callers (`EASEL_MAX_STREAMS`)", number(server.AllStreams), "`OVERLOADED`, REST 429", []string{"TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport"}},
-		{"`generation_ids` in all watches of a caller", number(server.CallerWatched), "`STREAM_QUOTA_EXCEEDED`, REST 429", []string{"TestTheGenerationsOfACallersWatchesAreBounded"}},
-		{"other calls of a caller (`EASEL_CALLER_CALLS`)", number(server.CallerCalls), "`OVERLOADED`, REST 429", []string{"TestCallPastALimitIsRefusedAtOnce"}},
-		{"other calls of all callers (`EASEL_MAX_CALLS`)", number(server.AllCalls), "`OVERLOADED`, REST 429", []string{"TestCallPastALimitIsRefusedAtOnce"}},
+		{"watches, waits and downloads of all callers (`EASEL_MAX_STREAMS`)", number(server.AllStreams), "`OVERLOADED`, REST 429", []string{"TestStreamAboveQuotaIsRejectedImmediately"}},
+		{"`generation_ids` in all watches of a caller", number(server.CallerWatched), "`STREAM_QUOTA_EXCEEDED`, REST 429", []string{"TestGenerationsWatchedByOneCallerAreLimited"}},
+		{"other calls of a caller (`EASEL_CALLER_CALLS`)", number(server.CallerCalls), "`OVERLOADED`, REST 429", []string{"TestCallAboveConcurrencyLimitIsRejectedImmediately"}},
+		{"other calls of all callers (`EASEL_MAX_CALLS`)", number(server.AllCalls), "`OVERLOADED`, REST 429", []string{"TestCallAboveConcurrencyLimitIsRejectedImmediately"}},
 		{"connections of the gRPC and of the HTTP address (`EASEL_MAX_CONNS`)", number(server.Conns), "further connections wait", []string{"TestListenersHaveALimitOfConnections"}},
-		{"calls on one gRPC connection", number(int(server.StreamsPerConn)), "the client's gRPC library delays further calls", []string{"TestACallTooManyOnAConnectionIsHeldBack"}},
+		{"calls on one gRPC connection", number(int(server.StreamsPerConn)), "the client's gRPC library delays further calls", []string{"TestCallAboveConnectionStreamLimitWaits"}},
 		{
 			"time for a TLS handshake, and for receiving the headers or the body of a REST request", long(server.HandshakeTimeout), "the connection is closed; REST 408 for a body",
-			[]string{"TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp", "TestHeadersThatDoNotComeAreGivenUp", "TestABodyThatDoesNotComeIsGivenUp", "TestABodyMayTakeItsTimeAndAConnectionMayRest"},
+			[]string{"TestIncompleteTLSHandshakeTimesOut", "TestConnectionWithIncompleteHeadersIsClosed", "TestConnectionWithIncompleteBodyIsClosed", "TestSlowBodyAndIdleConnectionAreAllowedBeforeTimeout"},
 		},
 		{
 			"time in which a caller reads nothing from a stream", long(server.WriteTimeout) + "; a download: " + long(service.DefaultDownloadTimeout), "`READER_TOO_SLOW`; REST closes the connection",
-			[]string{"TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp", "TestADownloadThatIsStuckIsFreedAfterTwoMinutes", "TestADownloadMayPauseForTwoMinutesOverRESTToo"},
+			[]string{"TestStuckWatchEndsAfter30SecondsWithoutDelayingOthers", "TestStuckDownloadEndsAfterTwoMinutes", "TestRESTDownloadMayStallForUpToTwoMinutes"},
 		},
 		{"minimum time between two pings of a gRPC client", long(server.PingsMin), "the connection is closed: `too_many_pings`", []string{"TestPingsFasterThanAllowedEndTheConnection"}},
-		{"age of a gRPC connection", long(server.ConnAge), "the client is asked to open a new connection; open calls continue", []string{"TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn"}},
+		{"age of a gRPC connection", long(server.ConnAge), "the client is asked to open a new connection; open calls continue", []string{"TestOldConnectionIsReplacedWhileItsStreamsContinue"}},
 	}
 }
 

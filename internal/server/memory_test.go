@@ -52,7 +52,7 @@ func peak(f func()) int64 {
 	return highest.Load() - base
 }
 
-func TestA64MegabyteResultStreamsInBoundedMemoryWithTheSameSumInBothForms(t *testing.T) {
+func TestLargeDownloadsUseBoundedMemoryAndMatchOverGRPCAndREST(t *testing.T) {
 	if raceDetector {
 		t.Skip("memory and the speed of the sandbox are not meaningful under the race detector")
 	}
@@ -112,7 +112,7 @@ func compressed(t *testing.T, n int64) []byte {
 	return message
 }
 
-func TestALargeMessageCompressedSmallCostsLittleMemory(t *testing.T) { // fault I1
+func TestDecompressionBombNeedsLittleMemory(t *testing.T) { // fault I1
 	if raceDetector {
 		t.Skip("memory is not meaningful under the race detector")
 	}

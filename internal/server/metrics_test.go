@@ -127,7 +127,7 @@ func holdLabel(t *testing.T, row telemetry.Metric, got *dto.LabelPair) {
 // seenRunning configures the sandbox to report the state running.
 func seenRunning(o *options) { o.sandbox.Dialect.ShowRunning = true }
 
-func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
+func TestExportedMetricsMatchMetricTable(t *testing.T) {
 	limit := debug.SetMemoryLimit(1 << 40) // without a memory limit, the runtime exports no metric for it
 	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
 	scrape := measured(t)

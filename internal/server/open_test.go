@@ -33,7 +33,7 @@ var openCalls = []string{
 
 // The test calls every method of every service in the program without a credential. Only the methods in openCalls may
 // accept such a call. The server returns UNIMPLEMENTED for services that it does not serve.
-func TestNoCallIsOpenByAccident(t *testing.T) {
+func TestOnlyListedMethodsAcceptMissingCredential(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	var open []string
 	refused := 0
@@ -66,7 +66,7 @@ func TestNoCallIsOpenByAccident(t *testing.T) {
 	}
 }
 
-func TestWhatIsForOperatorsIsOnTheAdminPortAlone(t *testing.T) {
+func TestPublicPortServesNoAdminPaths(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {
 		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "")); answer.StatusCode != http.StatusNotFound {
@@ -75,7 +75,7 @@ func TestWhatIsForOperatorsIsOnTheAdminPortAlone(t *testing.T) {
 	}
 }
 
-func TestFloodOfStrangersFillsNoLog(t *testing.T) {
+func TestLogRateOfUnauthenticatedCallsIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
 		for range 3 * refusalLines {
@@ -93,7 +93,7 @@ func TestFloodOfStrangersFillsNoLog(t *testing.T) {
 	})
 }
 
-func TestStrangerIsRefusedBeforeItsRequestArrives(t *testing.T) { // faults A1 and A2 in cmd/easel/faults_test.go
+func TestUnauthenticatedCallIsRejectedBeforeRequestArrives(t *testing.T) { // faults A1 and A2 in cmd/easel/faults_test.go
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
 		stream, err := s.GRPC.NewStream(t.Context(), &easelv1.GenerationService_ServiceDesc.Streams[0], easelv1.GenerationService_WatchGeneration_FullMethodName)

@@ -43,7 +43,7 @@ func (s *stack) askedElsewhere(method, path, body, idempotencyKey string) (text 
 	return w.Body.String()
 }
 
-func TestOperatorsSeeWhatTheLedgerDoesNotKnow(t *testing.T) {
+func TestOperatorsSeeGenerationsMissingFromLedger(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		a := create(t, as("poster"), order(t, text, "a", "a lake")).GetGenerationId()
@@ -162,7 +162,7 @@ func operatorSees(t *testing.T, c caller, id string) {
 	}
 }
 
-func TestAPageOfWhatTheLedgerDoesNotKnowNeedsTheCatalog(t *testing.T) {
+func TestListingGenerationsMissingFromLedgerNeedsCatalog(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		id := create(t, as("shop"), order(t, text, "k", "a lake")).GetGenerationId()

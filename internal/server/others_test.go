@@ -47,7 +47,7 @@ func settledElsewhere(s *stack, o ledger.Order, id string) {
 // moreThanAPage is a number of orders that exceeds one page of the query for the latest orders.
 const moreThanAPage = 110
 
-func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
+func TestWatchReceivesAllOrdersSettledByOtherProcesses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "callers")
 	writeCallers(t, file, "", "team-0", "team-1")
 	scenario := func(t *testing.T, s *stack) {
@@ -136,7 +136,7 @@ func untilEnded(t *testing.T, updates <-chan *easelv1.GenerationUpdate, ids ...s
 	return ends
 }
 
-func TestAnOpenWatchIsToldOfAGenerationThatTheLedgerLearnsOfLater(t *testing.T) {
+func TestOpenWatchReceivesGenerationRecordedLater(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		own, foreign, all := followed(t, as("banner")), followed(t, as("shop")), followed(t, as("ops"))

@@ -18,7 +18,7 @@ import (
 
 // A watch can be opened while the catalog is unavailable or has asked Easel to pause. Clients depend on this when they
 // reopen a watch that has reached its maximum age.
-func TestWatchBeginsInAnOutageOfTheCatalog(t *testing.T) {
+func TestWatchCanBeOpenedDuringCatalogOutage(t *testing.T) {
 	for name, row := range map[string]struct {
 		fault     sandbox.Fault
 		condition easelv1.UpstreamCondition // expected condition in the heartbeats of an open watch
@@ -71,7 +71,7 @@ func TestWatchBeginsInAnOutageOfTheCatalog(t *testing.T) {
 	}
 }
 
-func TestASharedKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // fault U7
+func TestRejectedSharedKeyIsReportedAsInternalError(t *testing.T) { // fault U7
 	t.Parallel()
 	held, logs := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("sandbox_live_wrong") }), &servertest.Buffer{}
 	s := newStack(t, func(o *options) {
@@ -86,7 +86,7 @@ func TestASharedKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // fault U7
 	eventually(t, "the log lines of the calls have their caller", func() bool { return strings.Count(logs.String(), `"caller":"anonymous"`) == 2 })
 }
 
-func TestAQuoteDoesNotFailForTheBalance(t *testing.T) {
+func TestQuoteSucceedsWhenBalanceIsUnavailable(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 500})

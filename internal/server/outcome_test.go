@@ -40,7 +40,7 @@ const (
 )
 
 // This test covers orders that Easel rejects. Orders that the catalog rejects are in errorTable.
-func TestAnOrderThatIsRejectedBeforeItIsSentIsNotPlaced(t *testing.T) { // faults A10 and U20 in cmd/easel/faults_test.go
+func TestOrderRejectedBeforeSendingIsNotPlaced(t *testing.T) { // faults A10 and U20 in cmd/easel/faults_test.go
 	t.Parallel()
 	limited := func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = new(int64(0)) }
 	for name, row := range map[string]struct {
@@ -85,7 +85,7 @@ func TestAnOrderThatIsRejectedBeforeItIsSentIsNotPlaced(t *testing.T) { // fault
 }
 
 // The call has no deadline, so Easel itself must stop resending the order.
-func TestAnOrderThatTheCatalogThrottlesMayExist(t *testing.T) { // fault A10
+func TestThrottledOrderHasUnknownOutcome(t *testing.T) { // fault A10
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusTooManyRequests, Body: `{}`})
@@ -178,7 +178,7 @@ func TestAnonymousCallersAreOneOwner(t *testing.T) { // fault T1
 	}
 }
 
-func TestAnOrderExpires(t *testing.T) { // fault M16
+func TestOrderIsNotSentAfterItsExpireTime(t *testing.T) { // fault M16
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		place := func(key string, left time.Duration) error {

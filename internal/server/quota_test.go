@@ -47,7 +47,7 @@ func wantOverQuota(t *testing.T, err error) {
 	}
 }
 
-func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testing.T) { // fault L5
+func TestStreamAboveQuotaIsRejectedImmediately(t *testing.T) { // fault L5
 	for name, row := range map[string]struct {
 		limits Limits
 		open   int
@@ -133,7 +133,7 @@ func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // fault L5
 	})
 }
 
-func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // fault L5
+func TestEndedStreamsReleaseTheirQuota(t *testing.T) { // fault L5
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		var end func(context.Context) error
@@ -189,7 +189,7 @@ func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // fault L5
 	})
 }
 
-func TestHealthWatchesCountOnTheirConnection(t *testing.T) {
+func TestHealthWatchesAreLimitedPerConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = watchUntilLeft
@@ -229,7 +229,7 @@ func TestHealthWatchesCountOnTheirConnection(t *testing.T) {
 	})
 }
 
-func TestCallPastALimitIsRefusedAtOnce(t *testing.T) {
+func TestCallAboveConcurrencyLimitIsRejectedImmediately(t *testing.T) {
 	for name, limits := range map[string]Limits{
 		"limit of a caller":   {CallerCalls: 2, Calls: 100},
 		"limit of the server": {CallerCalls: 100, Calls: 2},
@@ -271,7 +271,7 @@ func TestCallPastALimitIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestCallersHaveCountsOfTheirOwn(t *testing.T) { // fault L5
+func TestQuotaIsCountedPerCallerAndInTotal(t *testing.T) { // fault L5
 	c := newCounts("calls", 2, 3, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED, "wait")
 	leave := func(caller string, n int, want easelv1.ErrorReason) func() {
 		t.Helper()

@@ -153,7 +153,7 @@ func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationReques
 	return quoted
 }
 
-func TestThePriceThatIsQuotedIsTheOneThatIsCharged(t *testing.T) { // fault U20
+func TestQuotedPriceIsCharged(t *testing.T) { // fault U20
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		before := balance(t, s, c)
@@ -212,7 +212,7 @@ func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
 	})
 }
 
-func TestATextIsOrderedAndStandsInTheGeneration(t *testing.T) { // fault I2
+func TestTextResultIsReturnedInGeneration(t *testing.T) { // fault I2
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, &easelv1.CreateGenerationRequest{
@@ -253,7 +253,7 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 	})
 }
 
-func TestACreateWhoseAnswerIsLostIsChargedOnceAndGivesTheSameId(t *testing.T) { // fault U14
+func TestOrderWithLostResponseIsChargedOnceAndKeepsItsID(t *testing.T) { // fault U14
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
@@ -277,7 +277,7 @@ func TestACreateWhoseAnswerIsLostIsChargedOnceAndGivesTheSameId(t *testing.T) { 
 	})
 }
 
-func TestADeletedRenderEndsItsWatchWithOKAndIsNotFoundAfterwards(t *testing.T) {
+func TestDeletedRenderEndsItsWatchWithOKAndIsThenNotFound(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
@@ -315,7 +315,7 @@ func TestADeletedRenderEndsItsWatchWithOKAndIsNotFoundAfterwards(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
 
-func TestAWaitThatRunsOutAnswersWithTheNewestState(t *testing.T) {
+func TestWaitReturnsLatestStateAfterTimeout(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
@@ -331,7 +331,7 @@ func TestAWaitThatRunsOutAnswersWithTheNewestState(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
 
-func TestAWaitAnswersShortlyBeforeTheCallersOwnDeadline(t *testing.T) {
+func TestWaitReturnsBeforeCallersDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStack(t, func(o *options) { o.sandbox.Speed, o.memory = 0.1, true })
 		c := grpcCaller{s, s.key}

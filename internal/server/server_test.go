@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-func TestEveryFaultOfAConfigurationIsReportedTogether(t *testing.T) {
+func TestConfigValidationReportsAllErrorsTogether(t *testing.T) {
 	err := Config{
 		GRPCAddr: "nonsense", AdminAddr: ":0", DrainTimeout: -1, TLS: TLS{CertFile: "cert.pem", ClientCAFile: "ca.pem", ClientAuth: "never"},
 		Limits: Limits{ConnAge: -1},
@@ -64,7 +64,7 @@ func TestTheAddressesThatWereBoundAreLogged(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsTakenLeavesNothingBound(t *testing.T) {
+func TestAddressInUseLeavesNoListenerOpen(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestAnAddressThatIsTakenLeavesNothingBound(t *testing.T) {
 	}
 }
 
-func TestNamesThatCallersMakeUpAreNoSpans(t *testing.T) {
+func TestUnknownMethodsCreateNoSpans(t *testing.T) {
 	exporter := servertest.RecordSpans(t)
 	s := serve(t, servertest.NewStudio())
 	err := s.GRPC.Invoke(t.Context(), "/made.up/Method", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})

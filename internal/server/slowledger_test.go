@@ -41,7 +41,7 @@ func lockOrders(t *testing.T, url string) (waiting func() int, unlock func()) {
 	}
 }
 
-func TestASlowLedgerDoesNotHoldUpTheHeartbeatsOfAWatchOfEverything(t *testing.T) {
+func TestSlowLedgerDoesNotDelayWatchHeartbeats(t *testing.T) {
 	t.Parallel()
 	url := postgresLedger(t)
 	s := ledgerStack(t, url, []string{"shop"}, func(o *options) { o.sandbox.Speed = 0.01 })

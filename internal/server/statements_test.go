@@ -27,7 +27,7 @@ func TestOrderTakesTwoTransactions(t *testing.T) {
 	}
 }
 
-func TestRepeatedReadAsksTheLedgerOnceAndWritesNothing(t *testing.T) {
+func TestRepeatedReadNeedsOneLedgerStatement(t *testing.T) {
 	scrape := measured(t)
 	statements := func() int {
 		return int(total(scrape(), "db_client_operation_duration_seconds", "db_operation_name", "statements"))

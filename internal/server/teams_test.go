@@ -74,7 +74,7 @@ var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (i
 	},
 }
 
-func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // faults L7 and T2 in cmd/easel/faults_test.go
+func TestForeignGenerationIsReportedLikeUnknownGeneration(t *testing.T) { // faults L7 and T2 in cmd/easel/faults_test.go
 	t.Parallel()
 	for form, as := range forms {
 		for owner, open := range strangers {
@@ -122,7 +122,7 @@ func callAny(ctx context.Context, c caller, method string, request, response pro
 	return c.call(ctx, method, request, response)
 }
 
-func TestTheCatalogsWordsAboutTheBalanceAreForOperators(t *testing.T) {
+func TestOnlyOperatorsReceiveCatalogsBalanceMessage(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		refused := answer(402, `{"message": "balance 1234 cents, price 5678 cents"}`)
@@ -172,7 +172,7 @@ func orderFor(t *testing.T, c caller, model, key, project string) error {
 }
 
 // The team requires the label project, and each project has a daily budget.
-func TestLabelIsRequiredAndItsValuesHaveBudgets(t *testing.T) {
+func TestRequiredLabelAndLabelBudgetsAreEnforced(t *testing.T) {
 	t.Parallel()
 	for name, database := range databases() {
 		for form, as := range forms {

@@ -142,7 +142,7 @@ func certificateIn(t *testing.T, text []byte) *x509.Certificate {
 	return certificate
 }
 
-func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
+func TestClientCertificateNameIdentifiesCaller(t *testing.T) {
 	t.Parallel()
 	files := newTLSFiles(t, "server")
 	for _, test := range []struct {
@@ -209,7 +209,7 @@ func (s *site) getOverTLS(ctx context.Context, t *testing.T, config *tls.Config)
 	return server, err
 }
 
-func TestACertificateOfAnotherAuthorityIsRefused(t *testing.T) {
+func TestClientCertificateOfUnknownAuthorityIsRejected(t *testing.T) {
 	t.Parallel()
 	files, others := newTLSFiles(t, "server"), newTLSFiles(t, "other")
 	s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
@@ -220,7 +220,7 @@ func TestACertificateOfAnotherAuthorityIsRefused(t *testing.T) {
 	}
 }
 
-func TestAttackWithoutAClientCertificate(t *testing.T) { // fault A13
+func TestAttackWithoutClientCertificateIsRejectedIfRequired(t *testing.T) { // fault A13
 	t.Parallel()
 	files := newTLSFiles(t, "server")
 	for _, test := range []struct {
@@ -257,7 +257,7 @@ func TestAttackWithoutAClientCertificate(t *testing.T) { // fault A13
 	}
 }
 
-func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
+func TestPlaintextAndOldTLSAreRejected(t *testing.T) {
 	t.Parallel()
 	files := newTLSFiles(t, "server")
 	s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
@@ -274,7 +274,7 @@ func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
 	}
 }
 
-func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { // fault A9
+func TestCertificateIsAcceptedWhileOneChainIsTrusted(t *testing.T) { // fault A9
 	const short, long = time.Hour, 3 * time.Hour
 	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the time at which a synctest bubble starts
 	files, other := newTLSFiles(t, "server"), newAuthority(t)
@@ -357,7 +357,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // fault X4
 	}
 }
 
-func TestCertificatesThatCannotBeReadAreRefusedAtStart(t *testing.T) {
+func TestUnreadableCertificatesAreRejectedAtStart(t *testing.T) {
 	t.Parallel()
 	files := newTLSFiles(t, "server")
 	for name, tls := range map[string]TLS{
@@ -406,7 +406,7 @@ func certifiedCalls(t *testing.T, s *site, config *tls.Config) map[string]func()
 	}}
 }
 
-func TestAConnectionEndsWithItsCertificate(t *testing.T) {
+func TestCallsFailOnceClientCertificateBecomesInvalid(t *testing.T) {
 	const life = 30 * time.Second
 	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the time at which a synctest bubble starts
 	for name, end := range map[string]func(tlsFiles, *site){

@@ -19,7 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
+func TestOrderHasOneTraceFromCallerToCatalog(t *testing.T) {
 	for form, want := range map[string][]string{
 		"gRPC": {"POST /generations", "easel.v1.GenerationService/CreateGeneration"},
 		"REST": {"POST /generations", "easel.v1.GenerationService/CreateGeneration", "POST /v1/generations"},
@@ -62,7 +62,7 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 	}
 }
 
-func TestEveryErrorSaysWhichTraceItIsOf(t *testing.T) {
+func TestErrorsIncludeTheirTraceID(t *testing.T) {
 	spans := servertest.RecordSpans(t)
 	s := newStack(t)
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -166,7 +166,7 @@ func attributeOf(span tracetest.SpanStub, key attribute.Key) attribute.Value {
 }
 
 // In virtual time, the watch is certain to start before the render ends.
-func TestAPushLeadsToThePollThatFoundTheEnd(t *testing.T) {
+func TestPushSpanLinksToPollThatFoundFinalState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spans := servertest.RecordSpans(t)
 		s := newStack(t, func(o *options) { o.memory = true })

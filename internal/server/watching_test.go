@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestADownloadWaitsForTheEndAndALaterWatchSendsWhatItsCallerLacks(t *testing.T) {
+func TestDownloadWaitsForResultAndLaterWatchOmitsKnownState(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
@@ -46,7 +46,7 @@ func TestADownloadWaitsForTheEndAndALaterWatchSendsWhatItsCallerLacks(t *testing
 	}, func(o *options) { o.sandbox.Speed = 20 })
 }
 
-func TestADrainEndsAWaitAndAWatchAndSaysWhenToComeBack(t *testing.T) {
+func TestDrainEndsWaitsAndWatchesWithRetryDelay(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
@@ -74,7 +74,7 @@ func TestADrainEndsAWaitAndAWatchAndSaysWhenToComeBack(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
 
-func TestAWatchAtItsMaximumAgeSaysSo(t *testing.T) {
+func TestWatchEndsAtMaximumAgeWithClosingReason(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
@@ -99,7 +99,7 @@ func finished(t *testing.T, c caller, size string) string {
 	return g.GetGenerationId()
 }
 
-func TestAnInterruptedDownloadGoesOnExactlyWhereItBroke(t *testing.T) { // fault U16
+func TestInterruptedDownloadResumesAtReportedOffset(t *testing.T) { // fault U16
 	s := newStack(t)
 	c := grpcCaller{s, s.key}
 	id := finished(t, c, "640x400")
@@ -132,7 +132,7 @@ func TestAnInterruptedDownloadGoesOnExactlyWhereItBroke(t *testing.T) { // fault
 	}
 }
 
-func TestDeletedContentIsNotSaidToCome(t *testing.T) {
+func TestDeletedContentIsReportedAsNoContent(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		id := finished(t, c, "64x40")
@@ -148,7 +148,7 @@ func TestDeletedContentIsNotSaidToCome(t *testing.T) {
 	})
 }
 
-func TestAnOrderThatTheCatalogDoesNotShowYetIsNeitherMissingNorDeleted(t *testing.T) { // fault U10
+func TestOrderNotYetInCatalogIsNeitherMissingNorDeleted(t *testing.T) { // fault U10
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))

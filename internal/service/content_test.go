@@ -100,7 +100,7 @@ func TestAResultIsCutIntoChunksWithChecksums(t *testing.T) {
 	}
 }
 
-func TestABodyThatBreaksOffIsNeverWhole(t *testing.T) { // fault U16
+func TestInterruptedDownloadHasNoSummary(t *testing.T) { // fault U16
 	for name, broken := range map[string]error{
 		"an error":                errors.New("the line is cut"),
 		"an error that wraps EOF": fmt.Errorf("cut: %w", io.EOF),
@@ -126,7 +126,7 @@ func TestABodyThatBreaksOffIsNeverWhole(t *testing.T) { // fault U16
 	}
 }
 
-func TestNothingIsReadForASinkThatHasFailed(t *testing.T) {
+func TestDownloadStopsReadingAfterSendFailure(t *testing.T) {
 	full := errors.New("the sink is full")
 	c := &Content{Body: io.NopCloser(io.MultiReader(io.LimitReader(bytes.NewReader(picture), chunkSize), iotest.ErrReader(errors.New("read on"))))}
 	if err := c.Copy(func(*easelv1.ContentChunk) error { return full }); !errors.Is(err, full) {
@@ -134,7 +134,7 @@ func TestNothingIsReadForASinkThatHasFailed(t *testing.T) {
 	}
 }
 
-func TestACallerThatIsTakenOutGetsNoMoreOfAResult(t *testing.T) {
+func TestRemovedCallerReceivesNoFurtherChunks(t *testing.T) {
 	got, asked := 0, 0
 	c := &Content{Body: io.NopCloser(bytes.NewReader(picture)), known: func() error {
 		if asked++; asked > 2 {
@@ -202,7 +202,7 @@ func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err 
 	return took, err
 }
 
-func TestADownloadIsGivenUpAMinuteAfterAMessageThatIsNotTaken(t *testing.T) { // fault L1
+func TestDownloadEndsOneMinuteAfterUnreadMessage(t *testing.T) { // fault L1
 	const never = -1
 	for name, row := range map[string]struct {
 		takes time.Duration // time that the caller needs to read a message
@@ -236,7 +236,7 @@ func TestADownloadIsGivenUpAMinuteAfterAMessageThatIsNotTaken(t *testing.T) { //
 	}
 }
 
-func TestAPanicInADownloadIsAnErrorOfItsCall(t *testing.T) {
+func TestPanicDuringDownloadReturnsInternalError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &slowReader{takes: func(int) time.Duration { panic("no such bytes") }}
 		_, err := flowTo(r, 1, 0)

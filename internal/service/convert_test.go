@@ -49,7 +49,7 @@ func numbers(value any) any {
 	return value
 }
 
-func TestANumberThatNoDoubleHoldsIsAText(t *testing.T) { // fault I2
+func TestNumberUnrepresentableAsDoubleBecomesString(t *testing.T) { // fault I2
 	for number, isText := range map[string]bool{
 		"0": false, "-0": false, "0.0e7": false, "1.5": false, "0.1": false, "3.14159265358979323846": false, "1e20": false, "-1E+3": false,
 		"9007199254740992": false, "9007199254740993": true, "-9007199254740993": true, "9007199254740993.0": true, "9007199254740993.5": true,
@@ -64,7 +64,7 @@ func TestANumberThatNoDoubleHoldsIsAText(t *testing.T) { // fault I2
 	}
 }
 
-func FuzzTheMembersOfARecordReachACaller(f *testing.F) {
+func FuzzCatalogInputsReachCallerWithTheirValues(f *testing.F) {
 	f.Add(`{"null":null,"yes":true,"no":false,"":"","text":"\u00e9","long":"` + strings.Repeat("x", 300) + `","number":-0.5,"exact":9007199254740993,
 		"huge":1e999,"zero":0,"list":[],"lists":[[null,1],{"a":["b"]}],"empty":{},"object":{"a":{"b":{"c":"` + strings.Repeat("y", 20_000) + `"}}}}`)
 	f.Add(`{"a":[1,{"b":null}],"c":{"d":"é","e":1e400,"f":-0}}`)
@@ -88,7 +88,7 @@ func digits(n int) catalog.Value {
 	return catalog.Value(`{"a":[` + strings.Repeat("0,", n-1) + `0]}`)
 }
 
-func TestAnAnswerLeavesOutWhatMakesItTooLarge(t *testing.T) {
+func TestOversizedGenerationOmitsLargeFields(t *testing.T) {
 	const most, half = maxRecord / 11, maxRecord / 22
 	text, long := strings.Repeat("x", 3<<20), strings.Repeat("y", 5<<20)
 	for name, row := range map[string]struct {
@@ -121,7 +121,7 @@ func TestAnAnswerLeavesOutWhatMakesItTooLarge(t *testing.T) {
 	}
 }
 
-func TestAModelLeavesOutWhatMakesItTooLarge(t *testing.T) {
+func TestOversizedModelOmitsLargeFields(t *testing.T) {
 	const most = maxRecord / 11
 	choices := slices.Repeat([]catalog.Value{catalog.Value(`"a"`)}, maxAllowed)
 	for name, row := range map[string]struct {
@@ -145,7 +145,7 @@ func TestAModelLeavesOutWhatMakesItTooLarge(t *testing.T) {
 	}
 }
 
-func TestAnotherOwnersErrorIsToldByItsKindAlone(t *testing.T) {
+func TestHeartbeatHidesErrorTextFromOtherOwners(t *testing.T) {
 	const secret = "GET /generations/{id}: unavailable (HTTP 500): generation g of another"
 	for _, row := range []struct {
 		name string

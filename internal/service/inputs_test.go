@@ -26,7 +26,7 @@ func allocated(do func()) uint64 {
 
 // The paths of all values in this test would take 10 GB in total, so the test shows that the server does not
 // build them.
-func TestALongNameOverManyValuesTakesNoLonger(t *testing.T) {
+func TestLongFieldNameWithManyValuesUsesLittleMemory(t *testing.T) {
 	name, nulls := strings.Repeat("n", 500_000), &structpb.ListValue{}
 	for range MaxValues - 1 {
 		nulls.Values = append(nulls.Values, structpb.NewNullValue())
@@ -57,7 +57,7 @@ func TestTheLargestInputsJSONIsCheckedInLittleMemory(t *testing.T) {
 	}
 }
 
-func TestInputsJSONWithHalfACharacterAreRefused(t *testing.T) { // fault I2
+func TestInputsJSONWithUnpairedSurrogateIsRejected(t *testing.T) { // fault I2
 	for text, refused := range map[string]bool{
 		`{"a":"\\ud800"}`: false, `{"a":"\\\ud800"}`: true, `{"a":"\ud83d\ude00 \u00e9 é"}`: false, `{"a":"\ud83d"}`: true, `{"a":"\ude00"}`: true,
 		`{"a":"\uD83D\uDE00\uD83D"}`: true, `{"a":"\ud83d\n"}`: true, `{"a":"\ud83d\u0041"}`: true, `{"\ud83d":1}`: true, `{"a":[{"b":"x\\"},"\udfff"]}`: true,
@@ -83,7 +83,7 @@ func TestNestedInputsJSONErrorNamesFieldAndLimit(t *testing.T) {
 	}
 }
 
-func TestABodyWithTooManyValuesIsRefusedAsItStands(t *testing.T) {
+func TestUnparsedBodyWithTooManyValuesIsRejected(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"inputs":{"a":[` + strings.Repeat("0,", 19_000) + `0]}}`:    true,
 		`{"inputs":{"a":[` + strings.Repeat("0,", 26_000) + `0]}}`:    false,
@@ -96,7 +96,7 @@ func TestABodyWithTooManyValuesIsRefusedAsItStands(t *testing.T) {
 	}
 }
 
-func TestTheSameInputsAreAlwaysTheSameBytes(t *testing.T) {
+func TestInputsEncodingIsDeterministic(t *testing.T) {
 	s, err := structpb.NewStruct(map[string]any{
 		"b": 2, "a": "<é\n>", "c": []any{1.5, true, nil, map[string]any{"z": -0.25, "y": 1e21}}, "": "",
 	})
@@ -129,7 +129,7 @@ func TestNumbersAreWrittenExactly(t *testing.T) { // fault I2
 	}
 }
 
-func FuzzInputsJSONIsRefusedOrPassedOnAsItIs(f *testing.F) { // fault I2
+func FuzzInputsJSONIsRejectedOrForwardedUnchanged(f *testing.F) { // fault I2
 	for _, seed := range []string{`{}`, `{"a":1,"b":[{}]}`, `{"a":1,"a":2}`, `[`, `{{`, `{"a":"\ud800"}`, "{\"\xff\":1}", `{"a":{"a":[[]]}}`} {
 		f.Add(seed)
 	}
@@ -144,7 +144,7 @@ func FuzzInputsJSONIsRefusedOrPassedOnAsItIs(f *testing.F) { // fault I2
 	})
 }
 
-func FuzzAPageTokenIsReadOrRefused(f *testing.F) { // fault I5
+func FuzzPageTokenErrorIsInvalidRequest(f *testing.F) { // fault I5
 	f.Add(writeToken("letters", "a"))
 	f.Add("????")
 	list := []string{"a", "b", "c"}

@@ -14,7 +14,7 @@ import (
 // The tests in this file check which API keys may use a cached model, and when a model is removed from
 // the cache.
 
-func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
+func TestRejectedAPIKeyReceivesNoCachedModels(t *testing.T) {
 	for code, want := range map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied} {
 		withModelCatalog(t, func(s *modelCatalog) {
 			s.want("1 k", time.Second, 0)
@@ -50,7 +50,7 @@ func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 	}
 }
 
-func TestAnOldCopyOfARejectedKeyIsNoAnswer(t *testing.T) {
+func TestRejectedAPIKeyReceivesNoStaleModel(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		time.Sleep(time.Hour)
@@ -61,7 +61,7 @@ func TestAnOldCopyOfARejectedKeyIsNoAnswer(t *testing.T) {
 	})
 }
 
-func TestTwoKeysShareNothing(t *testing.T) {
+func TestAPIKeysShareNoCachedModels(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		var all sync.WaitGroup
 		for _, key := range []string{"one", "two", "three"} {
@@ -99,7 +99,7 @@ func TestARemovedModelIsNotServedFromACopy(t *testing.T) {
 	})
 }
 
-func TestAnErrorIsNotKept(t *testing.T) {
+func TestModelErrorIsNotCached(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		for range 3 {
 			if _, err := s.model("k", "gone"); Status(err).Code() != codes.NotFound {
@@ -113,7 +113,7 @@ func TestAnErrorIsNotKept(t *testing.T) {
 	})
 }
 
-func TestTheOldestCopiesMakeRoom(t *testing.T) {
+func TestFullModelCacheEvictsOldestCopies(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		s.slowness, s.detail = 0, strings.Repeat("x", 1000)
 		c := s.services.copies
@@ -137,7 +137,7 @@ func TestTheOldestCopiesMakeRoom(t *testing.T) {
 	})
 }
 
-func TestAKeyThatIsNeverSeenAgainIsForgotten(t *testing.T) {
+func TestUnusedAPIKeyIsRemovedFromModelCache(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		for i := range 50 {
 			if _, err := s.list(fmt.Sprint("key-", i)); err != nil {
@@ -154,7 +154,7 @@ func TestAKeyThatIsNeverSeenAgainIsForgotten(t *testing.T) {
 	})
 }
 
-func TestCloseEndsWhatIsReadBehind(t *testing.T) {
+func TestCloseCancelsBackgroundRefreshOfModels(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		time.Sleep(5 * time.Minute)

@@ -144,7 +144,7 @@ func (s *modelCatalog) wantRequests(n int) {
 	}
 }
 
-func TestTheAgeOfACopyDecidesWhenItIsRead(t *testing.T) {
+func TestModelCacheRefreshDependsOnCopyAge(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		time.Sleep(59 * time.Second)
@@ -166,7 +166,7 @@ func TestTheAgeOfACopyDecidesWhenItIsRead(t *testing.T) {
 	})
 }
 
-func TestAThousandCallersAtOnceCostOneRequest(t *testing.T) {
+func TestThousandConcurrentCallersShareOneModelRequest(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		var all sync.WaitGroup
 		for range 1000 {
@@ -177,7 +177,7 @@ func TestAThousandCallersAtOnceCostOneRequest(t *testing.T) {
 	})
 }
 
-func TestACallerThatLeavesDoesNotTakeTheAnswerFromTheOthers(t *testing.T) {
+func TestCanceledCallerDoesNotCancelSharedModelRequest(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		ctx, leave := context.WithCancel(s.as("k"))
 		time.AfterFunc(500*time.Millisecond, leave)
@@ -196,7 +196,7 @@ func TestACallerThatLeavesDoesNotTakeTheAnswerFromTheOthers(t *testing.T) {
 	})
 }
 
-func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
+func TestCachedModelIsServedWithObserveTimeDuringOutage(t *testing.T) {
 	for _, code := range []int{503, 429, 200} { // the response with status 200 is invalid, because its body is empty
 		withModelCatalog(t, func(s *modelCatalog) {
 			s.want("1 k", time.Second, 0)
@@ -222,7 +222,7 @@ func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
 	}
 }
 
-func TestAnOutageIsNotMadeWorse(t *testing.T) {
+func TestModelCacheLimitsCatalogRequestsDuringOutage(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		s.slowness = 0
@@ -246,7 +246,7 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 	})
 }
 
-func TestACallerDoesNotWaitLongForASilentCatalogWhereThereIsACopy(t *testing.T) {
+func TestCachedModelLimitsWaitForUnresponsiveCatalog(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		time.Sleep(time.Hour - 5*time.Second)

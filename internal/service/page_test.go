@@ -21,7 +21,7 @@ func pageOf(letters []string, chosen func(string) bool, description string, size
 	return ids, next, err
 }
 
-func TestAPageGoesOnAfterARecordThatIsNoLongerChosen(t *testing.T) {
+func TestNextPageWorksAfterLastRecordStopsMatching(t *testing.T) {
 	all, removed := []string{"a", "b", "c", "d", "e"}, map[string]bool{"b": true}
 	cut := func(token string) ([]string, string, error) {
 		return pageOf(all, func(s string) bool { return !removed[s] }, "", 2, token)
@@ -40,7 +40,7 @@ func TestAPageGoesOnAfterARecordThatIsNoLongerChosen(t *testing.T) {
 	}
 }
 
-func TestAPageEndsWhereTheAnswerWouldBeTooLarge(t *testing.T) {
+func TestPageEndsBeforeResponseBecomesTooLarge(t *testing.T) {
 	all, token := []string{"a", "b", "c", "d", "e"}, ""
 	for _, want := range [][]string{{"a", "b"}, {"c", "d"}, {"e"}} {
 		got, next, err := pageOf(all, everything, strings.Repeat("x", 1_500_000), 100, token)

@@ -34,7 +34,7 @@ func updates() map[string]*watch.Update {
 	}
 }
 
-func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testing.T) {
+func TestPreencodedUpdateEqualsDirectlyEncodedUpdate(t *testing.T) {
 	for name, u := range updates() {
 		u.Etag = clean(u.Etag)
 		for _, sent := range []time.Time{time.Now(), time.Unix(0, 0), time.Unix(1, 999_999_999), time.Unix(253402300799, 1)} {
@@ -61,7 +61,7 @@ func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testin
 	}
 }
 
-func TestWhatManyWatchersAreToldIsEncodedOnce(t *testing.T) {
+func TestWatchersShareOneUpdateEncoding(t *testing.T) {
 	u := updates()["a long text"]
 	first := encodingsOf(u).of(u, ledger.Attribution{})
 	if again := encodingsOf(u).of(u, ledger.Attribution{}); &first[0] != &again[0] {
@@ -69,7 +69,7 @@ func TestWhatManyWatchersAreToldIsEncodedOnce(t *testing.T) {
 	}
 }
 
-func TestEachWatcherIsToldWhatItsOwnCallerMaySee(t *testing.T) {
+func TestPreencodedUpdateHasAttributionOfItsWatcher(t *testing.T) {
 	u := updates()["a long text"]
 	all := []ledger.Attribution{
 		{}, // empty, as if the ledger were unavailable or the generation belonged to another owner

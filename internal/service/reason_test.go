@@ -35,7 +35,7 @@ func reasonComments(t *testing.T) map[string]string {
 	return comments
 }
 
-func TestEachReasonHasTheCodeThatItsCommentSays(t *testing.T) {
+func TestErrorReasonCodesMatchContractComments(t *testing.T) {
 	comments := reasonComments(t)
 	for number, name := range easelv1.ErrorReason_name {
 		reason := easelv1.ErrorReason(number)
@@ -52,7 +52,7 @@ func TestEachReasonHasTheCodeThatItsCommentSays(t *testing.T) {
 	}
 }
 
-func TestAReasonThatAsksToComeAgainSaysThatItHelps(t *testing.T) {
+func TestReasonsWithRetryInfoAreDocumentedAsRetryable(t *testing.T) {
 	comments := reasonComments(t)
 	for _, r := range rules {
 		if comment := comments[r.reason.String()]; r.retry && !strings.Contains(comment, " Retryable") {
@@ -81,7 +81,7 @@ func TestEachErrorOfTheCatalogHasTheCodeOfItsReason(t *testing.T) {
 	}
 }
 
-func TestARefusalByALibraryHasTheNameOfItsCode(t *testing.T) {
+func TestReasonOfLibraryErrorIsNamedAfterItsCode(t *testing.T) {
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
 		st, name := Status(status.Error(c, "of a library")), code.Code(c).String()
 		reason, known := libraryReasons[c]
@@ -97,7 +97,7 @@ func TestARefusalByALibraryHasTheNameOfItsCode(t *testing.T) {
 	}
 }
 
-func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
+func TestLedgerAndOrderErrorsMapToExpectedStatus(t *testing.T) {
 	secret := errors.New("pq: password of easel at db.internal")
 	for name, row := range map[string]struct {
 		err            error
@@ -130,7 +130,7 @@ func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
 	}
 }
 
-func TestAnExceededBudgetSaysHowMuchIsLeftAndUntilWhen(t *testing.T) {
+func TestBudgetErrorReportsRemainderAndResetTime(t *testing.T) {
 	err := &ledger.BudgetError{Period: "month", Reset: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), PriceCents: 11, RemainingCents: 4}
 	st := Status(&orders.Error{Outcome: orders.NotPlaced, Err: err})
 	want := map[string]string{

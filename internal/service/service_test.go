@@ -22,7 +22,7 @@ func reason(err error) string {
 	return Detail[*errdetails.ErrorInfo](status.Convert(err)).GetReason()
 }
 
-func TestAnOrderThatIsNotSentAgainAsksForNoOtherTry(t *testing.T) { // fault A10
+func TestUnknownOutcomeAsksForRetryOnlyInResendWindow(t *testing.T) { // fault A10
 	for cause, again := range map[error]bool{io.EOF: true, orders.ErrResendWindow: false} {
 		st := Status(&catalog.Error{Kind: catalog.KindOutcomeUnknown, Err: cause})
 		asks := strings.Contains(st.Message(), "send the same idempotency_key again")
@@ -32,7 +32,7 @@ func TestAnOrderThatIsNotSentAgainAsksForNoOtherTry(t *testing.T) { // fault A10
 	}
 }
 
-func TestNotFoundSaysWhatToCheck(t *testing.T) {
+func TestNotFoundErrorExplainsNextStep(t *testing.T) {
 	unknown := &catalog.Error{Kind: catalog.KindNotFound, Status: 404, Own: true, Message: "There is no such thing."}
 	for text, errs := range map[string][]error{
 		"render not found; check generation_id, and call with the credential of the team or API key that ordered the render": {noGeneration("g"), aboutGeneration(unknown, "g")},
@@ -66,7 +66,7 @@ func TestARejectionEndsWithTheNextStep(t *testing.T) {
 	}
 }
 
-func TestAnUnforeseenErrorTellsTheCallerNothing(t *testing.T) {
+func TestUnexpectedErrorRevealsNoDetailsToCaller(t *testing.T) {
 	st := Status(errors.New("open /etc/secret: no"))
 	if st.Code() != codes.Internal || strings.Contains(st.Message(), "secret") || reason(st.Err()) != "INTERNAL" {
 		t.Errorf("%v", st.Proto())

@@ -69,9 +69,9 @@ func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 	all.Wait()
 }
 
-// TestTheSeedsOfTheBugsAreQuietWithoutThem runs the jobs that detect the bugs on the unchanged source, and checks that
+// TestUnchangedSourceKeepsPromisesOnSeedsOfTheBugs runs the jobs that detect the bugs on the unchanged source, and checks that
 // they break no promise.
-func TestTheSeedsOfTheBugsAreQuietWithoutThem(t *testing.T) {
+func TestUnchangedSourceKeepsPromisesOnSeedsOfTheBugs(t *testing.T) {
 	if !*allBugs {
 		t.Skip("requires -bugs")
 	}
@@ -86,8 +86,8 @@ func TestTheSeedsOfTheBugsAreQuietWithoutThem(t *testing.T) {
 	}
 }
 
-// TestEverySeededBugFitsTheSource checks that each bug's edits still match the source.
-func TestEverySeededBugFitsTheSource(t *testing.T) {
+// TestEverySeededBugAppliesToTheSource checks that each bug's edits still match the source.
+func TestEverySeededBugAppliesToTheSource(t *testing.T) {
 	if len(bugs) < 20 {
 		t.Errorf("only %d bugs", len(bugs))
 	}

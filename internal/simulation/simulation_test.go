@@ -16,10 +16,10 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestTheStackKeepsItsPromises runs short simulations. The simulations in a row of the table start the same goroutines.
+// TestShortSimulationsKeepAllPromises runs short simulations. The simulations in a row of the table start the same goroutines.
 // With -short, the test therefore uses only the first third of each row, which is enough to find data races. The race
 // detector makes a simulation ten times slower.
-func TestTheStackKeepsItsPromises(t *testing.T) {
+func TestShortSimulationsKeepAllPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),
 		append(seeds("teams-short", 1, 3), oneOfEach("ledger-", "T2", "T3", "T9", "T4c", "T10", "M2", "M4")...),
@@ -40,10 +40,10 @@ func TestTheStackKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// TestASeedIsOneHistory checks that two runs with the same seed have the same events. Otherwise, a failure could not be
+// TestSameSeedProducesTheSameEvents checks that two runs with the same seed have the same events. Otherwise, a failure could not be
 // repeated and analyzed. The world has no ledger, because two goroutines may compete for the only database connection,
 // and the seed does not determine which of them gets it first.
-func TestASeedIsOneHistory(t *testing.T) {
+func TestSameSeedProducesTheSameEvents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short")
 	}

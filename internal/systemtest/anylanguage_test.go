@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
+func TestProtoTreeMatchesDescriptorSet(t *testing.T) {
 	t.Parallel()
 	protoc := tool(t, "protoc")
 	headers(t, "protobuf") // protoc needs google/protobuf/*.proto, which Debian packages together with the headers of protobuf
@@ -61,10 +61,10 @@ func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorPr
 	return files
 }
 
-// TestAnyOtherLanguageReadsTheDescriptors checks the instructions in docs/callers.md for languages without a client
+// TestDocumentedCppAndJavaScriptClientsWork checks the instructions in docs/callers.md for languages without a client
 // library. It builds a C++ client with the page's commands, and runs it against a server. It also runs the page's
 // JavaScript program.
-func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
+func TestDocumentedCppAndJavaScriptClientsWork(t *testing.T) {
 	t.Parallel()
 	dev := proctest.StartDev(t)
 	t.Run("C++ with Debian's protoc", func(t *testing.T) {

@@ -106,7 +106,7 @@ func (p pod) env(t *testing.T) map[string]string {
 	return env
 }
 
-func TestTheChartMakesWhatItsValuesAskFor(t *testing.T) {
+func TestChartRendersExpectedKindsAndRestrictedPod(t *testing.T) {
 	for values, want := range map[string][]string{
 		"least.yaml": {"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "Service", "Service", "Deployment"},
 		"all.yaml":   {"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "Service", "Service", "Deployment", "HorizontalPodAutoscaler", "PodMonitor"},
@@ -135,7 +135,7 @@ func TestAPodOfTheChartHasTimeToDrain(t *testing.T) {
 	}
 }
 
-func TestAPodOfTheChartIsProbedWhereItListens(t *testing.T) {
+func TestChartPodPortsMatchSettingsAndProbesUseHTTP(t *testing.T) {
 	ports := map[string]string{"grpc": port(t, "EASEL_GRPC_ADDR"), "http": port(t, "EASEL_HTTP_ADDR"), "metrics": "9465"}
 	settings := map[string]string{"grpc": "EASEL_GRPC_ADDR", "http": "EASEL_HTTP_ADDR", "metrics": "EASEL_METRICS_ADDR"}
 	for _, values := range []string{"least.yaml", "all.yaml"} {
@@ -158,7 +158,7 @@ func TestAPodOfTheChartIsProbedWhereItListens(t *testing.T) {
 	}
 }
 
-func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
+func TestChartPodMountsSecretFilesReadOnly(t *testing.T) {
 	_, _, made := rendered(t, "all.yaml")
 	known, mounts := settings(t, "serve"), map[string]string{}
 	for _, m := range made.Containers[0].VolumeMounts {
@@ -184,9 +184,9 @@ func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
 	}
 }
 
-// TestAPodOfTheChartNeedsOneStaticSecret covers pods whose callers have tokens from issuers and whose database has no
+// TestChartPodNeedsNoSecretExceptSharedAPIKey covers pods whose callers have tokens from issuers and whose database has no
 // password. Such a pod needs only the secret with the shared API key, or no secret if there is no shared API key.
-func TestAPodOfTheChartNeedsOneStaticSecret(t *testing.T) {
+func TestChartPodNeedsNoSecretExceptSharedAPIKey(t *testing.T) {
 	const held = "upstream.keySecret.name=catalog,callers.configMap.name=callers,ledger.url=postgres://easel@db:5432/easel,settings.EASEL_ALLOW_PLAINTEXT=true"
 	for set, want := range map[string][]string{"image.tag=v1": nil, held: {"catalog"}} {
 		var secrets []string
@@ -205,9 +205,9 @@ func TestAPodOfTheChartNeedsOneStaticSecret(t *testing.T) {
 	}
 }
 
-// TestAPodOfTheChartReachesItsCopies checks the pod's settings and volumes for copies in three places: a bucket with
+// TestChartConfiguresBucketOrVolumeForResultCopies checks the pod's settings and volumes for copies in three places: a bucket with
 // access keys, a bucket with the pod's role, and a volume.
-func TestAPodOfTheChartReachesItsCopies(t *testing.T) {
+func TestChartConfiguresBucketOrVolumeForResultCopies(t *testing.T) {
 	const keys, egress = "/etc/easel/content/credentials", "cidr: 198.51.100.0/24"
 	for set, want := range map[string]struct{ url, keys, directory string }{
 		"image.tag=v1":                    {"s3://results/easel?region=eu-central-1", keys, filepath.Dir(keys)},
@@ -236,7 +236,7 @@ func TestAPodOfTheChartReachesItsCopies(t *testing.T) {
 	}
 }
 
-func TestHelmAndKubernetesTakeTheChart(t *testing.T) {
+func TestHelmAndKubernetesAcceptChart(t *testing.T) {
 	kubecheck := tool(t, "kubecheck")
 	for _, values := range []string{"least.yaml", "all.yaml"} {
 		proctest.Run(t, exec.CommandContext(t.Context(), tool(t, "helm"), "lint", chart, "--strict", "--quiet", "-f", filepath.Join(chart, "ci", values)))
@@ -247,7 +247,7 @@ func TestHelmAndKubernetesTakeTheChart(t *testing.T) {
 	}
 }
 
-func TestTheChartRefusesValuesThatCannotWork(t *testing.T) {
+func TestChartRejectsInvalidOrConflictingValues(t *testing.T) {
 	for set, why := range map[string]string{
 		"upstream.url=":                                  "/upstream/url",
 		"upstream.url=https://me@c":                      "/upstream/url",
@@ -287,7 +287,7 @@ func TestTheChartRefusesValuesThatCannotWork(t *testing.T) {
 	}
 }
 
-func TestTheSchemaOfTheChartKnowsEverySettingAndEveryValue(t *testing.T) {
+func TestChartSchemaCoversEverySettingAndValue(t *testing.T) {
 	var schema struct {
 		Properties map[string]struct {
 			PropertyNames struct{ Enum []string }

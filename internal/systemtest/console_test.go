@@ -126,7 +126,7 @@ const (
 	promptInput = `document.querySelector('#input-prompt')`
 )
 
-func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
+func TestConsoleOrdersRenderAndShowsItsPicture(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t, "--speed", "5")
 	b := s.signIn("poster", "light")
@@ -188,7 +188,7 @@ func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	s.calm(b)
 }
 
-func TestTheConsoleOrdersARenderAgain(t *testing.T) {
+func TestConsoleRestoresInputsAndLabelsForRepeatOrder(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t, "--speed", "20")
 	b := s.signIn("ops", "light")
@@ -437,7 +437,7 @@ func downloadedCSV(t *testing.T, directory string) [][]string {
 	return nil
 }
 
-func TestTheConsoleSaysWhyABudgetRefusesAnOrder(t *testing.T) {
+func TestConsoleExplainsRejectionOfOrderByBudget(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t)
 	b := s.signIn("flyers", "dark")
@@ -455,7 +455,7 @@ func TestTheConsoleSaysWhyABudgetRefusesAnOrder(t *testing.T) {
 	s.calm(b, "status of 402")
 }
 
-func TestTheConsoleAsksForAnotherTokenWhenItsTokenIsWithdrawn(t *testing.T) {
+func TestConsoleShowsSignInFormAfterTokenIsRevoked(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t)
 	b := s.signIn("flyers", "light")
@@ -483,7 +483,7 @@ func TestTheConsoleContinuesAfterARestartOfTheServer(t *testing.T) {
 	s.calm(b, "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 503")
 }
 
-func TestTheConsoleSendsAnOrderOfUnknownOutcomeAgain(t *testing.T) {
+func TestConsoleResendsOrderOfUnknownOutcomeWithSameKey(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t, "--speed", "20")
 	b := s.signIn("poster", "light")
@@ -511,9 +511,9 @@ func TestTheConsoleSendsAnOrderOfUnknownOutcomeAgain(t *testing.T) {
 	s.calm(b, "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 503")
 }
 
-// TestScreenshotsOfTheConsole writes the screenshots to the directory that EASEL_SCREENSHOTS names. 'make screenshots'
+// TestConsoleScreenshotsAreWritten writes the screenshots to the directory that EASEL_SCREENSHOTS names. 'make screenshots'
 // sets this variable.
-func TestScreenshotsOfTheConsole(t *testing.T) {
+func TestConsoleScreenshotsAreWritten(t *testing.T) {
 	directory := os.Getenv("EASEL_SCREENSHOTS")
 	if directory == "" {
 		t.Skip("EASEL_SCREENSHOTS is not set")

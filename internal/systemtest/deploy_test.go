@@ -48,7 +48,7 @@ func settings(t *testing.T, command string) (names []string) {
 	return names
 }
 
-func TestEveryVariableBelowDeployIsASetting(t *testing.T) {
+func TestEveryVariableInDeployFilesIsKnownSetting(t *testing.T) {
 	known := slices.Concat(settings(t, "serve"), settings(t, "sandbox"), settings(t, "generate"))
 	named := map[string]bool{}
 	for path, text := range deployed(t) {
@@ -70,7 +70,7 @@ func port(t *testing.T, setting string) string {
 	return proctest.Find(t, `\$`+setting+`,\s+default\s+[^)]*:(\d+)\)`, easel(t, nil, "serve", "--help").stdout)
 }
 
-func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
+func TestPortsInDeployFilesMatchDefaultPorts(t *testing.T) {
 	grpc, rest, admin := port(t, "EASEL_GRPC_ADDR"), port(t, "EASEL_HTTP_ADDR"), port(t, "EASEL_ADMIN_ADDR")
 	const metrics = "9465" // the port is not read from the code, because EASEL_METRICS_ADDR has no default
 	files := deployed(t)
@@ -89,10 +89,10 @@ func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-// TestTheProxiesBelowDeployWaitLongerThanACallIsSilent checks that the proxies' timeouts exceed the longest period in
+// TestProxyTimeoutsExceedSilentPeriodsOfCalls checks that the proxies' timeouts exceed the longest period in
 // which the server sends no message of a call: 60 s in a watch, because of heartbeats, and 10 minutes in a call with
 // wait_timeout.
-func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
+func TestProxyTimeoutsExceedSilentPeriodsOfCalls(t *testing.T) {
 	limits := proctest.Read(t, "docs", "contract.md")
 	for _, row := range []string{"before a heartbeat is sent, 1 to 60 s. If unset", "| `wait_timeout` | Duration | Maximum time to wait for an unfinished render, up to 10 minutes."} {
 		if !strings.Contains(limits, row) {
@@ -135,7 +135,7 @@ func TestTheProgramIsStatic(t *testing.T) {
 	}
 }
 
-func TestTheUnitBelowDeployLimitsItsMemoryAboveTheCollectorsLimit(t *testing.T) {
+func TestSystemdUnitMemoryMaxExceedsGOMEMLIMIT(t *testing.T) {
 	unit := deployed(t)["easel.service"]
 	soft, softErr := strconv.Atoi(proctest.Find(t, `GOMEMLIMIT=(\d+)MiB`, unit))
 	hard, hardErr := strconv.Atoi(proctest.Find(t, `(?m)^MemoryMax=(\d+)G$`, unit))
@@ -144,7 +144,7 @@ func TestTheUnitBelowDeployLimitsItsMemoryAboveTheCollectorsLimit(t *testing.T) 
 	}
 }
 
-func TestTheUnitBelowDeployKeepsItsLedgerWhereItMayWrite(t *testing.T) {
+func TestSystemdUnitKeepsLedgerInStateDirectory(t *testing.T) {
 	unit := deployed(t)["easel.service"]
 	directory := proctest.Find(t, `(?m)^StateDirectory=(\S+)$`, unit)
 	if !strings.Contains(unit, "\nEnvironment=EASEL_LEDGER_URL=sqlite:%S/"+directory+"/") || !strings.Contains(unit, "\nProtectSystem=strict\n") {
@@ -152,7 +152,7 @@ func TestTheUnitBelowDeployKeepsItsLedgerWhereItMayWrite(t *testing.T) {
 	}
 }
 
-func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
+func TestDockerfileUsesBuildFlagsOfMakefile(t *testing.T) {
 	image := proctest.Read(t, "deploy", "Dockerfile")
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(proctest.Read(t, "go.mod"))[1]
 	for _, part := range []string{
@@ -197,7 +197,7 @@ func readComposition(t *testing.T) (c composition) {
 	return c
 }
 
-func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
+func TestComposeFileReferencesExistingFilesAndServices(t *testing.T) {
 	c := readComposition(t)
 	host := regexp.MustCompile(`(?:^|://|@)([a-z]+):\d+`)
 	for name, service := range c.Services {
@@ -226,10 +226,10 @@ func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 	}
 }
 
-// TestTheCommandsOfTheCompositionWork runs a stack with the commands that deploy/compose.yaml contains for the
+// TestComposeFileCommandsWork runs a stack with the commands that deploy/compose.yaml contains for the
 // catalog, the bucket, the server and the client. Each command has the environment of its service, with local
 // addresses.
-func TestTheCommandsOfTheCompositionWork(t *testing.T) {
+func TestComposeFileCommandsWork(t *testing.T) {
 	t.Parallel()
 	c := readComposition(t)
 	catalog, facade, client := c.environment(t, "catalog"), c.environment(t, "easel"), c.environment(t, "first-render")

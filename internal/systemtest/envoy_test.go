@@ -71,7 +71,7 @@ func (p proxied) open(ctx context.Context, t *testing.T) int {
 	return answer.StatusCode
 }
 
-func TestProxiesLimitOneAddress(t *testing.T) {
+func TestProxiesRejectCallsBeyondTheirLimit(t *testing.T) {
 	for name, row := range map[string]struct {
 		proxy string
 		swaps [][2]string // changes to the proxy's configuration that reduce its limit to three calls

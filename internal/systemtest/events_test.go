@@ -17,10 +17,10 @@ import (
 // eventSecret is the event secret that docs/operators.md uses with 'easel dev'.
 const eventSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
 
-// TestTheReceiversOfThePageTakeEveryKindOfEvent runs the receivers from docs/operators.md unchanged, and
+// TestDocumentedReceiversAcceptEveryEventType runs the receivers from docs/operators.md unchanged, and
 // checks that they accept every type of event. They verify signatures and parse events with third-party
 // libraries.
-func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
+func TestDocumentedReceiversAcceptEveryEventType(t *testing.T) {
 	t.Parallel()
 	page, installed := proctest.Read(t, "docs", "operators.md"), proctest.FromRoot(t, ".build", "webhooks")
 	for language, run := range map[string]struct{ fence, file, program string }{

@@ -28,7 +28,7 @@ func seenByDocker(lines []string, file string) bool {
 	return seen
 }
 
-func TestTheImageIsBuiltFromWhatDockerSees(t *testing.T) {
+func TestDockerBuildContextSufficesToBuildProgram(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
 	lines := strings.Split(proctest.Read(t, ".dockerignore"), "\n")

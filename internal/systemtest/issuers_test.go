@@ -132,7 +132,7 @@ func (f facility) awaitAnswer(what, token string) {
 }
 
 // The test creates the tokens and the key set with code from the Kubernetes API server.
-func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
+func TestKubernetesServiceAccountTokensAuthenticateCallers(t *testing.T) {
 	t.Parallel()
 	const name = "https://kubernetes.default.svc.cluster.local"
 	cluster := startAsked(t, issuerTool(t, "kubeissuer"), name)
@@ -164,7 +164,7 @@ func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
 }
 
 // The test's OpenID server is oidc-provider, which is certified by the OpenID Foundation.
-func TestAnOpenIDServerProvesAnOperator(t *testing.T) {
+func TestOpenIDTokenAuthenticatesOperator(t *testing.T) {
 	t.Parallel()
 	server := startAsked(t, tool(t, "node"), issuerTool(t, "provider.js"))
 	issuer := server.read()

@@ -16,7 +16,7 @@ import (
 // maxInputs is the highest valid value of EASEL_MAX_INPUTS.
 const maxInputs = 16 << 20
 
-var photos = flag.Int("photos", 4, "concurrent orders of 16 MiB in TestPhotosAreOrderedConcurrently")
+var photos = flag.Int("photos", 4, "concurrent orders of 16 MiB in TestConcurrentOrdersWithLargeInputsUseBoundedMemory")
 
 // maxPhotoMemory is the maximum growth of the server's resident memory per concurrent order, in bytes.
 const maxPhotoMemory = 256 << 20
@@ -27,10 +27,10 @@ func largeInputs(bytes int) string {
 	return head + strings.Repeat("A", bytes-len(head)-len(tail)) + tail
 }
 
-// TestPhotosAreOrderedConcurrently sends concurrent orders with large inputs and checks that the server's memory grows
+// TestConcurrentOrdersWithLargeInputsUseBoundedMemory sends concurrent orders with large inputs and checks that the server's memory grows
 // by at most maxPhotoMemory for each order. docs/operators.md states the amount that this test measures if it runs
 // with the flag -photos 50.
-func TestPhotosAreOrderedConcurrently(t *testing.T) {
+func TestConcurrentOrdersWithLargeInputsUseBoundedMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test sends large orders")
 	}

@@ -113,7 +113,7 @@ func moduleOf(name string, files map[string]string) string {
 	return dir
 }
 
-func TestTheModulesThatArePublishedAgreeOnAVersion(t *testing.T) {
+func TestPublishedModulesAndChartShareOneVersion(t *testing.T) {
 	t.Parallel()
 	versions, work := map[string]bool{}, proctest.Read(t, "go.work")
 	for _, dir := range published {

@@ -215,7 +215,7 @@ func outlasted(t *testing.T, began time.Time) {
 	}
 }
 
-func TestAWaitThatSaysNothingForLongPassesNginx(t *testing.T) {
+func TestLongSilentWaitSucceedsThroughNginx(t *testing.T) {
 	t.Parallel()
 	p := startNginx(t, slowRenders...)
 	id, began := p.order(t, "waited"), time.Now()
@@ -231,7 +231,7 @@ func TestAWaitThatSaysNothingForLongPassesNginx(t *testing.T) {
 	outlasted(t, began)
 }
 
-func TestADownloadThatWaitsForItsRenderPassesNginxWhole(t *testing.T) {
+func TestDownloadWaitingForRenderIsCompleteThroughNginx(t *testing.T) {
 	t.Parallel()
 	p := startNginx(t, slowRenders...)
 	id, began := p.order(t, "downloaded"), time.Now()
@@ -264,7 +264,7 @@ func TestADownloadThatWaitsForItsRenderPassesNginxWhole(t *testing.T) {
 	}
 }
 
-func TestNginxReachesAnEaselThatHasACertificate(t *testing.T) {
+func TestNginxReachesEaselOverTLS(t *testing.T) {
 	t.Parallel()
 	const key = "sandbox_live_behind_nginx"
 	sandbox := proctest.Launch(t, proctest.Settings{"EASEL_SANDBOX_KEY": key}, "sandbox")

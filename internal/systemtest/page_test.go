@@ -19,7 +19,7 @@ func openPage(t *testing.T, host, scheme string) *browser {
 	return b
 }
 
-func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
+func TestAPIPageLoadsWithoutErrorsOrRequestsToOtherHosts(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	dev := proctest.StartDev(t)
@@ -52,7 +52,7 @@ const (
 	send        = `[...document.querySelectorAll('button')].find(e => e.innerText.trim().startsWith('Send') && !e.innerText.includes('Request') && e.offsetParent)`
 )
 
-func TestCallsCanBeTriedFromThePageWithAKeyThatIsKeptNowhere(t *testing.T) {
+func TestAPIPageSendsCallsWithoutStoringAPIKey(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	dev := proctest.StartDev(t)

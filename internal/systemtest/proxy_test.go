@@ -87,7 +87,7 @@ func catalogFor(t *testing.T, secure bool) (catalog *httptest.Server, trust stri
 	return catalog, cert
 }
 
-func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
+func TestCatalogRequestsFollowProxyEnvironmentVariables(t *testing.T) {
 	t.Parallel()
 	const apiKey = "key_live_canary_of_the_proxy"
 	for name, test := range map[string]struct {

@@ -166,7 +166,7 @@ func (p *publishing) called(t *testing.T) string {
 	return proctest.Read(t, p.home, "called")
 }
 
-func TestPublishingAgainFinishesWhatBrokeOff(t *testing.T) {
+func TestRepeatedPublishingCompletesPartialRelease(t *testing.T) {
 	t.Parallel()
 	p := newPublishing(t)
 	p.registries.refuseBundles(true)
@@ -229,7 +229,7 @@ func (p *publishing) keepsSecrets(t *testing.T) {
 	}
 }
 
-func TestPublishingTakesNoOtherBytesForThoseThatAreThere(t *testing.T) {
+func TestPublishingRejectsChangedBytesOfPublishedPackage(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]string{
 		"easel_grpc-1.2.3rc1-py3-none-any.whl": packages(t)["easel_grpc-1.2.3rc1-py3-none-any.whl"] + " ",
@@ -249,7 +249,7 @@ func TestPublishingTakesNoOtherBytesForThoseThatAreThere(t *testing.T) {
 	}
 }
 
-func TestPublishingSaysWhichRegistryIsLeftOut(t *testing.T) {
+func TestPublishingReportsSkippedRegistries(t *testing.T) {
 	t.Parallel()
 	p := newPublishing(t)
 	said, ok := p.run(t, map[string]string{"CENTRAL_URL": p.registries.URL, "CENTRAL_USERNAME": ""})
@@ -263,7 +263,7 @@ func TestPublishingSaysWhichRegistryIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestPublishingRunsNoOtherNpmThanTheOneItNames(t *testing.T) {
+func TestPublishingRejectsNpmWithWrongChecksum(t *testing.T) {
 	t.Parallel()
 	p := newPublishing(t)
 	write(t, filepath.Join(p.dir, ".ci", "npm.sha512"), strings.Replace(proctest.Read(t, ".ci", "npm.sha512"), "e", "f", 1))

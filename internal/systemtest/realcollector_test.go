@@ -36,11 +36,11 @@ func startRealCollector(t *testing.T, program string, sink *collector) (*proctes
 	return r, proctest.Find(t, `Starting GRPC server.*"endpoint": "([^"]+)"`, r.Stderr.String())
 }
 
-func TestTheCollectorTakesTheShippedConfiguration(t *testing.T) {
+func TestOpenTelemetryCollectorAcceptsShippedConfiguration(t *testing.T) {
 	proctest.Run(t, exec.CommandContext(t.Context(), tool(t, "otelcol"), "validate", "--config="+filepath.Join(proctest.Root, shippedCollector)))
 }
 
-func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
+func TestOpenTelemetryCollectorForwardsTraceAndMetrics(t *testing.T) {
 	t.Parallel()
 	program := tool(t, "otelcol")
 	sink := startCollector(t, 0)

@@ -23,10 +23,10 @@ var recorded = []string{
 // recordedColumns is the width of the terminal in characters.
 const recordedColumns = 100
 
-// TestRecordingOfTheCommandLine runs commands in a terminal, and draws the final content of the terminal to
+// TestCommandLineRecordingIsWritten runs commands in a terminal, and draws the final content of the terminal to
 // terminal.svg. It writes this file to the directory that EASEL_SCREENSHOTS names. 'make screenshots' sets
 // this variable.
-func TestRecordingOfTheCommandLine(t *testing.T) {
+func TestCommandLineRecordingIsWritten(t *testing.T) {
 	directory := os.Getenv("EASEL_SCREENSHOTS")
 	if directory == "" {
 		t.Skip("EASEL_SCREENSHOTS is not set")

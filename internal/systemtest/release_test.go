@@ -66,7 +66,7 @@ func TestEveryActionOfAWorkflowIsPinnedByItsCommit(t *testing.T) {
 	}
 }
 
-func TestAJobOfAWorkflowThatHoldsCredentialsBuildsNothing(t *testing.T) {
+func TestWorkflowJobWithCredentialsRunsNoBuild(t *testing.T) {
 	harmless := regexp.MustCompile(`^(actions/checkout|actions/download-artifact|actions/attest|docker/login-action)@`)
 	publishing := 0
 	for name, w := range workflows(t) {
@@ -95,7 +95,7 @@ func TestAJobOfAWorkflowThatHoldsCredentialsBuildsNothing(t *testing.T) {
 	}
 }
 
-func TestAReleaseIsBuiltAsTheMakefileBuilds(t *testing.T) {
+func TestReleaseUsesBuildFlagsOfMakefile(t *testing.T) {
 	var config struct {
 		Builds []struct {
 			Env, Flags, LDFlags, GOOS, GOARCH []string

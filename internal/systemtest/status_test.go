@@ -94,7 +94,7 @@ func (f facility) withoutKeys(text any) {
 
 const textOf = `document.getElementById('%s').innerText`
 
-func TestTheStatusPageOfAServerThatNobodyUsesSaysThatAllIsWell(t *testing.T) {
+func TestStatusPageOfIdleServerShowsAllIsWell(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	f := newFacility(t, 0)
@@ -106,7 +106,7 @@ func TestTheStatusPageOfAServerThatNobodyUsesSaysThatAllIsWell(t *testing.T) {
 	}
 }
 
-func TestTheStatusPageShowsEachKeyAndRenderAndWhatIsWrong(t *testing.T) {
+func TestStatusPageShowsAPIKeysRendersAndProblems(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	f := newFacility(t, 3)

@@ -94,7 +94,7 @@ func (f facility) prove(b *browser) {
 	b.until("no form", `document.getElementById('prove').hidden`)
 }
 
-func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
+func TestAdminRoutesRevealNoTeamDataWithoutToken(t *testing.T) {
 	t.Parallel()
 	f, file := newCatalog(t, 1), filepath.Join(t.TempDir(), "canary-file")
 	proctest.Write(t, file, "teams: {canary-team: {budget: {daily_cents: 471108150}}}\ncallers:\n- {name: canary-caller, team: canary-team, "+tokenOf("poster")+"}\n- {name: canary-operator, operator: true, "+tokenOf("ops")+"}\n")
@@ -144,7 +144,7 @@ func (f facility) look(path string) (code int, text string) {
 	return answer.StatusCode, string(body)
 }
 
-func TestManyStatusPagesAskTheLedgerSeldom(t *testing.T) {
+func TestManyStatusRequestsCauseFewLedgerQueries(t *testing.T) {
 	t.Parallel()
 	f := newCatalog(t, 1)
 	f.With(map[string]string{"EASEL_LEDGER_URL": sqliteLedger(t)}).Serve()

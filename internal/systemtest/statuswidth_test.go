@@ -37,7 +37,7 @@ const lostCells = `(() => {
 	return JSON.stringify({ lost: lost.map(td => td.closest('table').id + ' ' + td.dataset.heading), wide, cells: document.querySelectorAll('td').length });
 })()`
 
-func TestTheStatusPageLosesNoColumn(t *testing.T) {
+func TestStatusPageShowsAllCellsAtEachWindowWidth(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	f := newFacility(t, 1)

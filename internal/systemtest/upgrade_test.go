@@ -35,7 +35,7 @@ func programOf(t *testing.T, commit string) string {
 // As in an upgrade, the test starts an older server, starts a current server next to it, and stops the older one.
 // As in a rollback, it then stops the current server and starts the older one again. Each server must find the
 // orders that the other one has placed, and the journal must stay consistent.
-func TestAnUpgradeAndTheWayBack(t *testing.T) {
+func TestUpgradeAndRollbackKeepOrders(t *testing.T) {
 	if *upgradeFrom == "" {
 		t.Skip("takes minutes; .ci/nightly runs this test")
 	}

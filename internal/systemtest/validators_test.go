@@ -8,12 +8,12 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestAValidatorOfOpenAPITakesTheDocument(t *testing.T) {
+func TestOpenAPIValidatorAcceptsDocument(t *testing.T) {
 	document := filepath.Join(proctest.Root, "gen", "openapi", "easel.openapi.json")
 	proctest.Run(t, exec.CommandContext(t.Context(), tool(t, "openapi-spec-validator"), document))
 }
 
-// TestWhateverTheDocumentAllowsIsAnsweredAsItSays generates valid and invalid requests from the OpenAPI document,
+// TestResponsesMatchOpenAPIDocument generates valid and invalid requests from the OpenAPI document,
 // individually and in sequences. It checks every response against the document. Streams end after a second. In one
 // run, the balance is small, so that orders are rejected too.
 //
@@ -24,7 +24,7 @@ func TestAValidatorOfOpenAPITakesTheDocument(t *testing.T) {
 //     for absent members, and numbers for enum values.
 //   - ignored_auth requires that an invented API key is rejected. In the run with a small balance, the catalog
 //     does not always reject it.
-func TestWhateverTheDocumentAllowsIsAnsweredAsItSays(t *testing.T) {
+func TestResponsesMatchOpenAPIDocument(t *testing.T) {
 	t.Parallel()
 	schemathesis := tool(t, "schemathesis")
 	const excluded = "positive_data_acceptance,negative_data_rejection"

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-func TestEachFigureOfCopiesHasASeriesOfItsOwn(t *testing.T) {
+func TestEachCountOfResultCopiesHasItsOwnSeries(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	before := otel.GetMeterProvider()
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable())))

@@ -263,7 +263,7 @@ func drawn(p panel, id int, at object) object {
 	}
 }
 
-func TestTheDashboardIsMadeFromTheTable(t *testing.T) {
+func TestDashboardFileMatchesTheGeneratedDashboard(t *testing.T) {
 	made, err := grafana(dashboard)
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +283,7 @@ func TestTheDashboardIsMadeFromTheTable(t *testing.T) {
 	}
 }
 
-func TestTheDashboardShowsAllThatTheProgramMeasuresItself(t *testing.T) {
+func TestDashboardShowsAllOwnMetrics(t *testing.T) {
 	drawn := strings.Builder{}
 	for _, q := range queriesOf(dashboard) {
 		drawn.WriteString(q.expr)

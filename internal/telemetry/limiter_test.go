@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-func TestLimitersAreReadTogether(t *testing.T) {
+func TestLimiterMetricsCombineAllLimiters(t *testing.T) {
 	now := time.Now()
 	said := map[string]float64{}
 	readLimiters(map[string]limiter.State{

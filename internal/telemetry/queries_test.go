@@ -95,7 +95,7 @@ func (vocabulary) seriesOf(expr string) (all []string) {
 	return all
 }
 
-func TestAQueryOfAMissingMetricIsFound(t *testing.T) {
+func TestQueryCheckFindsUnknownMetricsAndLabels(t *testing.T) {
 	v := known()
 	for expr, want := range map[string]int{
 		`sum by (easel_generation_state) (rate(easel_changes_total{job="x"}[5m]))`:            0,
@@ -200,13 +200,13 @@ func promtool(t *testing.T, directory string, args ...string) {
 	}
 }
 
-func TestPrometheusTakesTheRulesAndTheyFireWhenTheyShould(t *testing.T) {
+func TestPrometheusAcceptsTheRulesAndRuleTestsPass(t *testing.T) {
 	promtool(t, rulesDirectory, "check", "rules", "rules.yaml")
 	promtool(t, rulesDirectory, "test", "rules", "rules_test.yaml")
 	promtool(t, rulesDirectory, "check", "config", "prometheus.yaml")
 }
 
-func TestEveryAlertIsFiredByATest(t *testing.T) {
+func TestEveryAlertHasRuleTestsThatFireAndDoNotFireIt(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(rulesDirectory, "rules_test.yaml"))
 	if err != nil {
 		t.Fatal(err)

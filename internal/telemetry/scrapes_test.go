@@ -18,7 +18,7 @@ func (r stuckReader) Write(p []byte) (int, error) {
 	return r.ResponseRecorder.Write(p)
 }
 
-func TestAFewMayScrapeAtOnceAndNoMore(t *testing.T) {
+func TestConcurrentScrapesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics, freed := scrapes(newRegistry()), make(chan struct{})
 		scrape := func(w http.ResponseWriter) {

@@ -68,7 +68,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.take(one)
 }
 
-func TestAnEndpointThatTheStockClientWouldNotCallIsRefusedByItsName(t *testing.T) {
+func TestUnusableOTLPEndpointErrorNamesTheVariable(t *testing.T) {
 	for _, test := range []struct {
 		settings []string
 		refused  string // environment variable and hint that the error must contain; empty if the settings are valid
@@ -109,7 +109,7 @@ func TestAnEndpointThatTheStockClientWouldNotCallIsRefusedByItsName(t *testing.T
 	}
 }
 
-func TestTheSettingsOfOpenTelemetryHold(t *testing.T) {
+func TestOpenTelemetryExporterSettingsTakeEffect(t *testing.T) {
 	c := &collector{}
 	plain, secure := httptest.NewServer(c), httptest.NewTLSServer(c)
 	t.Cleanup(plain.Close)
@@ -169,7 +169,7 @@ func exportSpan(t *testing.T, attributes ...attribute.KeyValue) {
 	}
 }
 
-func TestATextThatIsNotValidCostsNoOtherSpan(t *testing.T) {
+func TestInvalidUTF8InASpanIsReplaced(t *testing.T) {
 	c := &collector{}
 	plain := httptest.NewServer(c)
 	t.Cleanup(plain.Close)

@@ -25,7 +25,7 @@ const (
 	ending    = "<!-- end of the table -->\n"
 )
 
-func TestTheReferenceHasTheTable(t *testing.T) {
+func TestReferenceContainsTheGeneratedMetricTable(t *testing.T) {
 	path := filepath.Join("..", "..", "deploy", "telemetry.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -45,7 +45,7 @@ func TestTheReferenceHasTheTable(t *testing.T) {
 	}
 }
 
-func TestEachRowOfTheTableCanBeReadAndStandsOnce(t *testing.T) {
+func TestEachMetricTableRowIsCompleteAndUnique(t *testing.T) {
 	names := map[string]bool{}
 	for _, row := range Table {
 		if names[row.Prometheus()] || row.Prometheus() == "" {
@@ -92,7 +92,7 @@ func TestNamesOfMetricsFollowTheConventions(t *testing.T) {
 	}
 }
 
-func TestNamesFromOutsideMakeNoSeriesWithoutEnd(t *testing.T) {
+func TestCallerAndModelNamesCreateABoundedNumberOfSeries(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable()), sdkmetric.WithCardinalityLimit(maxSeries))
 	before := otel.GetMeterProvider()

@@ -35,7 +35,7 @@ func start(t *testing.T, config Config) (*Telemetry, func(context.Context) error
 	return telemetry, shutdown
 }
 
-func TestNothingIsExportedUnlessTheEnvironmentSaysSo(t *testing.T) {
+func TestTelemetryIsExportedOnlyIfTheEnvironmentEnablesIt(t *testing.T) {
 	for _, test := range []struct {
 		name            string
 		env             map[string]string
@@ -67,7 +67,7 @@ func TestNothingIsExportedUnlessTheEnvironmentSaysSo(t *testing.T) {
 	}
 }
 
-func TestADeadCollectorDoesNotHoldTheExit(t *testing.T) { // fault N5
+func TestUnresponsiveCollectorDoesNotBlockShutdown(t *testing.T) { // fault N5
 	hang := make(chan struct{})
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
 	defer collector.Close()
@@ -85,7 +85,7 @@ func TestADeadCollectorDoesNotHoldTheExit(t *testing.T) { // fault N5
 	}
 }
 
-func TestMetricsAreThereWithoutAnExporter(t *testing.T) {
+func TestMetricsAreServedWithoutAnExporter(t *testing.T) {
 	telemetry, _ := start(t, Config{Version: "1.2", LogOutput: io.Discard})
 	counter, err := otel.Meter("test").Int64Counter("easel.pushes")
 	if err != nil {
@@ -112,7 +112,7 @@ func TestTheEnvironmentNamesTheService(t *testing.T) {
 	}
 }
 
-func TestALogLineNamesItsTrace(t *testing.T) {
+func TestLogLineContainsItsTraceAndSpanIDs(t *testing.T) {
 	for _, format := range []string{"", "json", "text"} {
 		var lines bytes.Buffer
 		telemetry, _ := start(t, Config{LogOutput: &lines, LogFormat: format})
@@ -127,7 +127,7 @@ func TestALogLineNamesItsTrace(t *testing.T) {
 	}
 }
 
-func TestALogLineWithoutATraceNamesNone(t *testing.T) {
+func TestLogLineWithoutATraceHasNoTraceID(t *testing.T) {
 	var lines bytes.Buffer
 	telemetry, _ := start(t, Config{LogOutput: &lines, LogLevel: slog.LevelWarn})
 	telemetry.Logger.Info("too quiet")
@@ -137,20 +137,20 @@ func TestALogLineWithoutATraceNamesNone(t *testing.T) {
 	}
 }
 
-func TestAnUnknownLogFormatIsRefused(t *testing.T) {
+func TestUnknownLogFormatIsRejected(t *testing.T) {
 	if _, _, err := Start(t.Context(), Config{LogFormat: "xml"}); err == nil || !strings.Contains(err.Error(), "xml") {
 		t.Errorf("Start returned %v", err)
 	}
 }
 
-func TestAnUnknownExporterIsRefused(t *testing.T) {
+func TestUnknownExporterIsRejected(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "pigeon")
 	if _, _, err := Start(t.Context(), Config{LogOutput: io.Discard}); err == nil || !strings.Contains(err.Error(), "traces") {
 		t.Errorf("Start returned %v", err)
 	}
 }
 
-func TestWithoutAnExporterTheCallersDecisionIsPassedOn(t *testing.T) {
+func TestCallersSamplingDecisionIsPassedOnWithoutAnExporter(t *testing.T) {
 	start(t, Config{LogOutput: io.Discard})
 	_, span := otel.Tracer("test").Start(t.Context(), "root")
 	if span.SpanContext().IsSampled() || !span.SpanContext().TraceID().IsValid() {
@@ -165,7 +165,7 @@ func TestWithoutAnExporterTheCallersDecisionIsPassedOn(t *testing.T) {
 	}
 }
 
-func TestWithTheSDKDisabledOnlyFailuresAreLogged(t *testing.T) {
+func TestDisabledSDKLogsFailuresButRecordsNoSpans(t *testing.T) {
 	t.Setenv("OTEL_SDK_DISABLED", "true")
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.invalid")
 	out := &bytes.Buffer{}

@@ -63,7 +63,7 @@ func send(t *testing.T, transport http.RoundTripper, url string) error {
 	return err
 }
 
-func TestARequestIsASpanWithoutTheAPIKey(t *testing.T) { // fault X3
+func TestSpanOfACatalogRequestOmitsTheAPIKey(t *testing.T) { // fault X3
 	exporter := record(t)
 	var traceparent string
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -118,14 +118,14 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-func TestARequestWithoutAPatternIsNamedByItsMethod(t *testing.T) {
+func TestSpanOfARequestWithoutPatternIsNamedByItsMethod(t *testing.T) {
 	r := httptest.NewRequest(http.MethodDelete, "/generations/gen_1", nil)
 	if got := spanName("", r); got != "DELETE" {
 		t.Errorf("the span is named %q", got)
 	}
 }
 
-func TestTheCatalogGetsTheIDsOfATraceAndNothingElse(t *testing.T) {
+func TestCatalogGetsTraceIDsButNoTracestateOrBaggage(t *testing.T) {
 	start(t, Config{LogOutput: io.Discard}) // sets the global propagator
 	caller := propagation.MapCarrier{
 		"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -179,7 +179,7 @@ func answering(t *testing.T, bytes string) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-func TestAnAPIKeyInABrokenAnswerIsInNoSpan(t *testing.T) { // fault X3
+func TestAPIKeyInMalformedResponseAppearsInNoSpan(t *testing.T) { // fault X3
 	for _, broken := range []string{
 		canary, "HTTP/1.1 " + canary, "HTTP/1.1 200 OK\r\n" + canary, "HTTP/1.1 200 OK\r\nContent-Length: " + canary,
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: " + canary, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + canary,

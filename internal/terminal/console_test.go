@@ -13,7 +13,7 @@ func onTerminal(look Style) (*Console, *bytes.Buffer) {
 	return &Console{out: &screen, err: &screen, OutStyle: look, ErrStyle: look, Columns: func() int { return 20 }}, &screen
 }
 
-func TestALineReplacesTheLiveLine(t *testing.T) {
+func TestPrintedLineReplacesLiveLine(t *testing.T) {
 	c, screen := onTerminal(Style{Terminal: true})
 	c.ShowLive("working")
 	c.ShowLive("working")
@@ -25,7 +25,7 @@ func TestALineReplacesTheLiveLine(t *testing.T) {
 	}
 }
 
-func TestALiveLineNeverWraps(t *testing.T) {
+func TestLiveLineIsTruncatedToTerminalWidth(t *testing.T) {
 	c, screen := onTerminal(Style{Terminal: true, Colour: true})
 	c.ShowLive("日本語 " + strings.Repeat("é", 50))
 	if got, want := screen.String(), "\x1b[2m日本語 "+strings.Repeat("é", 12)+"\x1b[0m"; got != want {

@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-func TestForeignTextCanNotSteerATerminal(t *testing.T) {
+func TestControlCharactersAreEscaped(t *testing.T) {
 	if got := OneLine("a\x1b[2Jb\r\nc\td\u009b1m"); got != `a\u001b[2Jb c d\u009b1m` {
 		t.Errorf("got %q", got)
 	}
@@ -17,7 +17,7 @@ func TestForeignTextCanNotSteerATerminal(t *testing.T) {
 	}
 }
 
-func TestLogsAreWrittenWholeAndHarmless(t *testing.T) {
+func TestSanitizingWriterEscapesControlCharacters(t *testing.T) {
 	var out strings.Builder
 	logs := SanitizingWriter{&out}
 	for _, line := range []string{"plain\n", "evil \u009b2J\u202e\n"} {
@@ -33,7 +33,7 @@ func TestLogsAreWrittenWholeAndHarmless(t *testing.T) {
 	}
 }
 
-func TestACopiedResultIsHarmlessOnATerminalOnly(t *testing.T) {
+func TestCopySanitizesResultOnlyOnTerminal(t *testing.T) {
 	evil := strings.Repeat("é", 4095) + "\r\n\x1b[2J\u202e\ta\xffb\r"
 	for _, c := range []struct {
 		look Style
@@ -58,7 +58,7 @@ func TestACopiedResultIsHarmlessOnATerminalOnly(t *testing.T) {
 	}
 }
 
-func TestALongLineOfAResultIsNotKept(t *testing.T) {
+func TestCopyDoesNotBufferLongLines(t *testing.T) {
 	console, screen := onTerminal(Style{Terminal: true})
 	read, line := 0, strings.NewReader(strings.Repeat("a", 1<<20))
 	counted := io.TeeReader(line, writerFunc(func(p []byte) (int, error) {

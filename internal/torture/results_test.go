@@ -30,10 +30,10 @@ const (
 	resultReplica = 2
 )
 
-// TestEachResultIsCopiedOnceWhateverIsKilled copies results while it kills Easel replicas, a real store and the
+// TestEachResultIsCopiedOnceDespiteProcessKills copies results while it kills Easel replicas, a real store and the
 // catalog. Only results whose copying was interrupted may be read from the catalog again. Then the test
 // downloads all results from their copies, and erases the orders and the copies.
-func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
+func TestEachResultIsCopiedOnceDespiteProcessKills(t *testing.T) {
 	began, g := time.Now(), openGallery(t)
 	var ids []string
 	ordering := sync.WaitGroup{}

@@ -256,7 +256,7 @@ func (w *world) story(b promises.Broken) string {
 // Each order must be charged only once, although the test kills processes at every crash point of an order (faults K1,
 // K2, K3, K4, K5, K6 and S1), and cuts connections. Sometimes two callers concurrently send the same key to two facades
 // (faults K8 and S4).
-func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
+func TestOrderIsChargedOnceDespiteKillsAndConnectionCuts(t *testing.T) {
 	t.Parallel() // runs in parallel with the other tests, which mostly wait
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
@@ -280,9 +280,9 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 	w.work.Wait()
 }
 
-// TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled runs three facades, and kills any process, including PostgreSQL,
+// TestTheLedgerEqualsCatalogAccountsDespiteProcessKills runs three facades, and kills any process, including PostgreSQL,
 // at any point. Callers repeat or abandon their orders (faults K1, K3, K4, S1, T3 and T4).
-func TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled(t *testing.T) {
+func TestTheLedgerEqualsCatalogAccountsDespiteProcessKills(t *testing.T) {
 	t.Parallel() // runs in parallel with the other tests, which mostly wait
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux can the test find the facade that has a connection")

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-func TestAWatcherThatReconnectsGetsAStateThatGoesBackwards(t *testing.T) { // faults U13, L6
+func TestReconnectedWatcherGetsNoEarlierState(t *testing.T) { // faults U13, L6
 	for _, row := range []struct {
 		was, says catalog.State
 		delivered string
@@ -34,7 +34,7 @@ func TestAWatcherThatReconnectsGetsAStateThatGoesBackwards(t *testing.T) { // fa
 	}
 }
 
-func TestAnOrderThatIsNotVisibleYetIsDeliveredAsPlaced(t *testing.T) { // fault U10
+func TestNewOrderWith404OnReadIsDeliveredAsQueued(t *testing.T) { // fault U10
 	for _, own := range []bool{true, false} { // whether the 404 has the form of the catalog's own errors
 		inBubble(t, map[string]catalog.State{}, func(b *bench) {
 			b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
@@ -56,7 +56,7 @@ func TestAnOrderThatIsNotVisibleYetIsDeliveredAsPlaced(t *testing.T) { // fault 
 	}
 }
 
-func TestAFalse404IsForgottenWhenTheGenerationIsBack(t *testing.T) { // fault U10
+func TestFalse404IsUndoneWhenTheGenerationReappears(t *testing.T) { // fault U10
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
 		pass(time.Second)
@@ -77,7 +77,7 @@ func TestAFalse404IsForgottenWhenTheGenerationIsBack(t *testing.T) { // fault U1
 	})
 }
 
-func TestAFalse404DoesNotEndAGenerationOfAWatchOfEverything(t *testing.T) { // fault U10
+func TestFalse404DoesNotDeleteListedGeneration(t *testing.T) { // fault U10
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
 		pass(time.Second)
@@ -100,7 +100,7 @@ func TestAFalse404DoesNotEndAGenerationOfAWatchOfEverything(t *testing.T) { // f
 
 // A misconfigured proxy returns 404 with its own page. The hub must report such a response as a failed
 // read, and not as a deletion.
-func TestA404ThatIsNotTheCatalogsOwnIsAnOutage(t *testing.T) { // fault M4
+func TestProxy404IsAFailedReadAndNotADeletion(t *testing.T) { // fault M4
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Heartbeat: time.Second})
 		pass(time.Second)
@@ -118,7 +118,7 @@ func TestA404ThatIsNotTheCatalogsOwnIsAnOutage(t *testing.T) { // fault M4
 }
 
 // A 404 proves that a generation is gone only if another read succeeds, for example a read of the account.
-func TestAnAbsenceNeedsAnotherReadThatIsAnswered(t *testing.T) { // fault M4
+func TestDeletionIsInferredFrom404OnlyIfAnotherReadSucceeds(t *testing.T) { // fault M4
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")
 		pass(time.Second)
@@ -134,7 +134,7 @@ func TestAnAbsenceNeedsAnotherReadThatIsAnswered(t *testing.T) { // fault M4
 	})
 }
 
-func TestAnOrderThatNobodyHasSeenIsNotMissing(t *testing.T) { // fault M4
+func TestOrderNotYetVisibleIsNotReportedAsMissing(t *testing.T) { // fault M4
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Ordered: map[string]bool{"a": true}})
 		pass(30 * time.Second)
@@ -151,7 +151,7 @@ func TestAnOrderThatNobodyHasSeenIsNotMissing(t *testing.T) { // fault M4
 	})
 }
 
-func TestAnAnswerFromBeforeThe404RestoresNoGeneration(t *testing.T) { // fault U10
+func TestResponseOlderThanThe404DoesNotUndoTheDeletion(t *testing.T) { // fault U10
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
 		pass(time.Second)
@@ -164,7 +164,7 @@ func TestAnAnswerFromBeforeThe404RestoresNoGeneration(t *testing.T) { // fault U
 	})
 }
 
-func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
+func TestDeletedGenerationIsNotRestoredByLateResponse(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
 		pass(time.Second)
@@ -179,7 +179,7 @@ func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
 	})
 }
 
-func TestWhatReadsElsewhereMissIsDeletedExceptSoonAfterTheOrder(t *testing.T) {
+func TestPresumedDeletionIsIgnoredOnlySoonAfterTheOrder(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
@@ -214,7 +214,7 @@ func TestAWatchOfEverythingGetsRefundsAndDeletions(t *testing.T) {
 	})
 }
 
-func TestAWatchOfEverythingSlowsDownBesideAStuckGeneration(t *testing.T) { // fault U21
+func TestWatchOfEverythingPollsLessForAStuckGeneration(t *testing.T) { // fault U21
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.watch()
 		pass(10 * time.Minute)
@@ -226,7 +226,7 @@ func TestAWatchOfEverythingSlowsDownBesideAStuckGeneration(t *testing.T) { // fa
 	})
 }
 
-func TestGenerationsNeverSeenRunningAddNoHistory(t *testing.T) {
+func TestGenerationsOfUnknownDurationAddNoHistory(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"x": succeeded, "y": succeeded, "z": succeeded, "new": queued}, func(b *bench) {
 		for _, id := range []string{"x", "y", "z"} {
 			old := b.up.record(id, succeeded)
@@ -241,7 +241,7 @@ func TestGenerationsNeverSeenRunningAddNoHistory(t *testing.T) {
 	})
 }
 
-func TestAFirstHeartbeatInPlaceOfARepeatCarriesTheState(t *testing.T) {
+func TestHeartbeatForAKnownEtagCarriesTheState(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": succeeded}, func(b *bench) {
 		first := b.watch("a")
 		pass(0)
@@ -254,7 +254,7 @@ func TestAFirstHeartbeatInPlaceOfARepeatCarriesTheState(t *testing.T) {
 	})
 }
 
-func TestAGenerationWatchedAgainCountsOnceInTheHistory(t *testing.T) {
+func TestRepeatedlyReportedGenerationCountsOnceInHistory(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"new": queued}, func(b *bench) {
 		for range 5 {
 			old := b.up.record("old", succeeded)
@@ -270,7 +270,7 @@ func TestAGenerationWatchedAgainCountsOnceInTheHistory(t *testing.T) {
 	})
 }
 
-func TestTheFirstPollOfAnOrderOfOursIsWhenItMayBeDone(t *testing.T) {
+func TestNewOrderIsNotPolledInItsFirstSecond(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
@@ -285,7 +285,7 @@ func TestTheFirstPollOfAnOrderOfOursIsWhenItMayBeDone(t *testing.T) {
 	})
 }
 
-func TestAWatchAtItsGoalEndsWithoutAnError(t *testing.T) {
+func TestWatchAtItsGoalIgnoresALaterError(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		b.watch("b")
 		slow := &seen{}
@@ -302,7 +302,7 @@ func TestAWatchAtItsGoalEndsWithoutAnError(t *testing.T) {
 	})
 }
 
-func TestStatesThatGoBackwardsAreLoggedOnceAndNotAtEveryPoll(t *testing.T) { // fault U13
+func TestRepeatedStateRegressionIsLoggedOnce(t *testing.T) { // fault U13
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		up := newUpstream(map[string]catalog.State{"a": failed})

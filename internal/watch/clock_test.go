@@ -67,7 +67,7 @@ func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 	return states, polls
 }
 
-func TestAClockThatIsADayOffEndsNothingEarlyAndStormsNothing(t *testing.T) { // fault C1
+func TestClockSkewNeitherEndsWatchEarlyNorAddsPolls(t *testing.T) { // fault C1
 	want, usual := polled(t, 0)
 	if !slices.Equal(want, []string{"queued", "failed", "refunded"}) || usual < 10 {
 		t.Fatalf("with equal clocks: delivered %v after %d polls", want, usual)
@@ -79,7 +79,7 @@ func TestAClockThatIsADayOffEndsNothingEarlyAndStormsNothing(t *testing.T) { // 
 	}
 }
 
-func TestAnEndThatNobodySawIsDatedByTheCatalogUnlessItIsYetToCome(t *testing.T) { // fault C1
+func TestUnobservedFinalStateIsDatedByCatalogUnlessInTheFuture(t *testing.T) { // fault C1
 	for by, want := range map[time.Duration]time.Duration{
 		-24 * time.Hour:   0,
 		-5 * time.Minute:  5 * time.Minute,

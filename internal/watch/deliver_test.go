@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
+func TestWatcherPanicDoesNotAffectOtherWatchers(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		other := b.watch("a")
 		caught := make(chan any, 1)
@@ -35,7 +35,7 @@ func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
 	})
 }
 
-func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
+func TestWatchCanceledDuringAChangeDeliversNothingAfterItsEnd(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
 			hub := newHub(t, Config{Upstream: withLimiters(newUpstream(map[string]catalog.State{"a": queued}))})
@@ -60,7 +60,7 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 	}
 }
 
-func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // with an interval of 1 ns, a heartbeat is due before the first state
+func TestHeartbeatDueAtTheStartDoesNotBreakAWatch(t *testing.T) { // with an interval of 1 ns, a heartbeat is due before the first state
 	hub := newHub(t, Config{Upstream: withLimiters(newUpstream(map[string]catalog.State{"a": queued}))})
 	for range 2000 {
 		delivered := 0

@@ -73,7 +73,7 @@ func TestASlowDeliveryIsNoStall(t *testing.T) { // fault L2
 	})
 }
 
-func TestAWatchThatLeavesInADeliveryIsWaitedFor(t *testing.T) {
+func TestCanceledWatchWaitsForItsRunningDelivery(t *testing.T) {
 	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, _ func(Request, func(Event) error) chan error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -91,7 +91,7 @@ func TestAWatchThatLeavesInADeliveryIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
+func TestAllWatchersGetTheFinalStateBeforeAnyWatchEnds(t *testing.T) {
 	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		const watches = 200
 		var delivered, left atomic.Int32
@@ -135,7 +135,7 @@ func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // fault L
 	})
 }
 
-func TestAWorkerThatIsBetweenTwoTurnsEndsNobodysWatch(t *testing.T) {
+func TestReplacedWorkerBetweenDeliveriesStartsNoStallTimer(t *testing.T) {
 	d := &dispatcher{}
 	one := &delivery{dispatcher: d, watcher: &watcher{stall: time.Second}}
 	w := &worker{serving: one} // no delivery is running, because the worker is between two deliveries
@@ -146,7 +146,7 @@ func TestAWorkerThatIsBetweenTwoTurnsEndsNobodysWatch(t *testing.T) {
 	}
 }
 
-func TestManyStuckReadersHoldUpOthersForLittle(t *testing.T) { // fault L1
+func TestManyBlockedWatchersDelayOthersOnlyBriefly(t *testing.T) { // fault L1
 	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		stuck := &blocked{free: make(chan struct{})}
 		for range 200 {

@@ -16,7 +16,7 @@ func swept(id string) candidate  { return candidate{e: &generation{id: id}, swep
 func first(id string) candidate  { return candidate{e: &generation{id: id}, swept: true, first: true} }
 func hinted(id string) candidate { return candidate{e: &generation{id: id}, hinted: true} }
 
-func TestAPlanIsAFunctionOfItsSituation(t *testing.T) {
+func TestPlanSelectsTheNextRequests(t *testing.T) {
 	now := time.Now()
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	list := func(s situation) situation {
@@ -67,7 +67,7 @@ func TestAPlanIsAFunctionOfItsSituation(t *testing.T) {
 	}
 }
 
-func TestAPlanTakesEachReadyGenerationOnceAtMost(t *testing.T) {
+func TestPlanKeepsToItsLimitAndRepeatsNoRead(t *testing.T) {
 	ready := []candidate{read("a", 1), read("b", 1), swept("c"), first("d"), first("e"), first("f"), hinted("g")}
 	for limit := range 10 {
 		for _, sweeps := range []bool{false, true} {

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-func TestAWatchEndsWhenItIsOld(t *testing.T) {
+func TestWatchEndsAtItsMaximumAge(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		young := b.watch("a")
 		old := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Until: time.Now().Add(time.Hour)})
@@ -52,7 +52,7 @@ func TestADrainEndsEveryWatchAfterItsLastChanges(t *testing.T) {
 	})
 }
 
-func TestADrainEndsAWatchOfEverythingWhereThereIsNothing(t *testing.T) {
+func TestDrainEndsWatchOfEverythingWithoutGenerations(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		all := b.watch()
 		pass(10 * time.Second)
@@ -62,7 +62,7 @@ func TestADrainEndsAWatchOfEverythingWhereThereIsNothing(t *testing.T) {
 	})
 }
 
-func TestAnEndThatIsSoonerThanAHeartbeatComesInTime(t *testing.T) {
+func TestWatchSettlesInTimeDespiteALongHeartbeatInterval(t *testing.T) {
 	states, ids := generations(7)
 	inBubble(t, states, func(b *bench) {
 		beats := func(id string, each time.Duration) *seen {
@@ -105,7 +105,7 @@ func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
 // errEnough is an error that deliver returns to end a watch.
 var errEnough = errors.New("enough")
 
-func TestASlowWatcherOfARestlessGenerationGetsTheEnd(t *testing.T) {
+func TestConstantChangesDoNotDelayTheEndOfASlowWatch(t *testing.T) {
 	for name, want := range map[string]error{"maximum age": ErrExpired, "drain": ErrDraining} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-func TestManyGenerationsAreServedByOneListCallATick(t *testing.T) {
+func TestOneListRequestPollsManyGenerations(t *testing.T) {
 	states, ids := generations(1000)
 	inBubble(t, states, func(b *bench) {
 		s := b.watch(ids...)
@@ -37,7 +37,7 @@ func TestManyGenerationsAreServedByOneListCallATick(t *testing.T) {
 	})
 }
 
-func TestAListThatDoesNotCarryTheGenerationsIsReplacedByReads(t *testing.T) {
+func TestGenerationsMissingFromTheListAreReadIndividually(t *testing.T) {
 	states, ids := generations(20)
 	inBubble(t, states, func(b *bench) {
 		b.up.listed = func(string) bool { return false }
@@ -58,7 +58,7 @@ func TestAListThatDoesNotCarryTheGenerationsIsReplacedByReads(t *testing.T) {
 	})
 }
 
-func TestAWatchOfEverythingFollowsTheListAndOrdersOfOurs(t *testing.T) {
+func TestWatchOfEverythingGetsListedGenerationsAndOwnOrders(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": succeeded}, func(b *bench) {
 		s := b.watch()
 		pass(time.Second / 2)
@@ -88,7 +88,7 @@ func TestAWatchOfEverythingFollowsTheListAndOrdersOfOurs(t *testing.T) {
 	})
 }
 
-func TestAWatchOfEverythingCoversNamedUnlistedGenerationsToo(t *testing.T) {
+func TestWatchOfEverythingIncludesUnlistedRequestedGenerations(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"listed": queued, "hidden": queued}, func(b *bench) {
 		b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "listed" } })
 		s := b.watchWith(b.ctx, Request{IDs: []string{"hidden", "listed"}, Everything: true})
@@ -110,7 +110,7 @@ func TestAWatchOfEverythingCoversNamedUnlistedGenerationsToo(t *testing.T) {
 	})
 }
 
-func TestKnownGenerationsThatTheListHasDroppedAreReadOnceAndWithinTheBudget(t *testing.T) {
+func TestKnownUnlistedGenerationsAreReadOnceWithinThePollRate(t *testing.T) {
 	states, ids := generations(300)
 	for _, id := range ids {
 		states[id] = succeeded

@@ -12,7 +12,7 @@ import (
 
 var broken = &catalog.Error{Kind: catalog.KindMalformed, Op: "GET /generations", Err: errors.New("not a list")}
 
-func TestAListThatFailsAloneIsTriedNowAndThenAndReadsGoOn(t *testing.T) {
+func TestFailingListIsRetriedRarelyAndReadsContinue(t *testing.T) {
 	for name, failure := range map[string]error{"malformed": broken, "unreachable": unreachable} {
 		for _, everything := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, with a watch of everything: %v", name, everything), func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestAListThatFailsAloneIsTriedNowAndThenAndReadsGoOn(t *testing.T) {
 	}
 }
 
-func TestAListWhoseDetailsChangeAllTheTimeCostsNoMoreThanReads(t *testing.T) {
+func TestConstantlyChangingListAtMostDoublesTheRequests(t *testing.T) {
 	calls := map[bool]int{}
 	for _, restless := range []bool{false, true} {
 		states, ids := generations(4)
@@ -66,7 +66,7 @@ func TestAListWhoseDetailsChangeAllTheTimeCostsNoMoreThanReads(t *testing.T) {
 	}
 }
 
-func TestASlowListHoldsNobodyUp(t *testing.T) {
+func TestSlowListRequestDoesNotDelayNewWatches(t *testing.T) {
 	states, ids := generations(10)
 	states["a"], states["b"], states["c"], states["d"] = queued, queued, queued, queued
 	inBubble(t, states, func(b *bench) {
@@ -80,7 +80,7 @@ func TestASlowListHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-func TestAWatchOfEverythingDeliversTheLatestStateBeforeItDropsAGeneration(t *testing.T) {
+func TestWatchOfEverythingGetsLatestStateOfUnlistedGeneration(t *testing.T) {
 	for name, c := range map[string]struct {
 		known              catalog.State
 		updates, confirmed int
@@ -108,7 +108,7 @@ func TestAWatchOfEverythingDeliversTheLatestStateBeforeItDropsAGeneration(t *tes
 	}
 }
 
-func TestAWatchOfEverythingDoesNotDropAChangeWhileItsReceiverIsSlow(t *testing.T) {
+func TestSlowWatchOfEverythingGetsChangeOfUnlistedGeneration(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"old": queued, "new": queued}, func(b *bench) {
 		b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "new" } })
 		b.hub.Created(b.ctx, testCred, b.up.record("old", queued), "m", time.Now())

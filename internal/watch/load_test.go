@@ -41,7 +41,7 @@ func within(times []time.Time, from, to time.Time) int {
 
 var unreachable = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Err: errors.New("connection refused")}
 
-func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
+func TestPollsWithoutAUsefulListKeepTheRateAndAreSpreadEvenly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("too slow with -short: .ci/nightly runs it")
 	}
@@ -73,7 +73,7 @@ func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
 	}
 }
 
-func TestAChangeThatTheListShowsIsConfirmedAheadOfTheQueue(t *testing.T) {
+func TestChangeShownByTheListIsReadAheadOfOtherGenerations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("too slow with -short: .ci/nightly runs it")
 	}
@@ -94,7 +94,7 @@ func TestAChangeThatTheListShowsIsConfirmedAheadOfTheQueue(t *testing.T) {
 	})
 }
 
-func TestAWatchOfOneIsAsMuchWorthAsAWatchOfAThousand(t *testing.T) {
+func TestSingleWatchIsNotDelayedByAWatchOfAThousand(t *testing.T) {
 	states, ids := generations(1000)
 	states["single"] = queued
 	inBubble(t, states, func(b *bench) {
@@ -121,7 +121,7 @@ func TestAWatchOfOneIsAsMuchWorthAsAWatchOfAThousand(t *testing.T) {
 	})
 }
 
-func TestAnOrderOfOursIsPolledAmongManyOthers(t *testing.T) {
+func TestNewOrderIsPolledDespiteManyOtherGenerations(t *testing.T) {
 	states, ids := generations(100)
 	inBubble(t, states, func(b *bench) {
 		b.up.listed = func(string) bool { return false }
@@ -142,7 +142,7 @@ func TestAnOrderOfOursIsPolledAmongManyOthers(t *testing.T) {
 	})
 }
 
-func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
+func TestFinishedGenerationsDoNotDelayAWatchOfEverything(t *testing.T) {
 	states, ids := generations(60)
 	for i := range 1000 {
 		states[fmt.Sprintf("old%04d", i)] = succeeded
@@ -206,7 +206,7 @@ func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // fault U
 	}
 }
 
-func TestA429ToACallPausesThePollsEvenIfNobodyWatchedThen(t *testing.T) { // fault U5
+func TestCallThatGets429PausesPollsOfLaterWatches(t *testing.T) { // fault U5
 	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
 		throttled := &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 100 * time.Second}
 		b.hub.call(b.ctx, testCred, func() error { return throttled })
@@ -236,7 +236,7 @@ func TestA429ToACallShowsInTheHeartbeatsOfAWatch(t *testing.T) { // fault U5
 	})
 }
 
-func TestAPollerWithNobodyWatchingCostsNothingAndGoesAway(t *testing.T) {
+func TestPollerWithoutWatchersStopsAndIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		states, ids := generations(50)
 		up := newUpstream(states)

@@ -43,7 +43,7 @@ func updatesOf(s *seen) (ids []string) {
 	return ids
 }
 
-func TestAWatchOfOrdersGetsEachOrderOnceAndNothingElse(t *testing.T) {
+func TestWatchOfOrdersGetsEachMatchingOrderOnceAndNoOthers(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"own": queued, "listed": succeeded, "foreign": queued, "known": succeeded}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{
 			Everything: true, Orders: &ofOwner{owner: "studio"}, IDs: []string{"own"}, Listed: []string{"listed", "known", "unlisted"},
@@ -92,7 +92,7 @@ func TestAWatchOfOrdersGetsNoRecentOrderThatIsDeleted(t *testing.T) {
 	})
 }
 
-func TestAWatchOfOrdersThatBeginsLateGetsRecentOrders(t *testing.T) {
+func TestWatchOfOrdersGetsOrdersPlacedBeforeItsStart(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"recent": queued}, func(b *bench) {
 		recent := placed([]string{"recent"}, nil)
 		early := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
@@ -110,7 +110,7 @@ func TestAWatchOfOrdersThatBeginsLateGetsRecentOrders(t *testing.T) {
 	})
 }
 
-func TestAWatchOfOrdersNeedsNoReadableList(t *testing.T) {
+func TestWatchOfOrdersWorksWithAMalformedList(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"own": queued, "foreign": queued}, func(b *bench) {
 		b.up.with(func(u *upstream) { u.failList = &catalog.Error{Kind: catalog.KindMalformed, Op: "GET /generations"} })
 		s := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{}, IDs: []string{"own"}})
@@ -121,7 +121,7 @@ func TestAWatchOfOrdersNeedsNoReadableList(t *testing.T) {
 	})
 }
 
-func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // fault D9
+func TestOrdersOfOtherOwnersAreCheckedOnceAndNotKept(t *testing.T) { // fault D9
 	const others, watches = 500, 200
 	states, ids := generations(others)
 	states["own"] = queued
@@ -155,7 +155,7 @@ func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // fault D9
 	})
 }
 
-func TestAWatchOfOrdersThatBeginsLateNeedsNoNewList(t *testing.T) { // fault D9
+func TestManyNewWatchesOfOrdersNeedFewListRequests(t *testing.T) { // fault D9
 	inBubble(t, map[string]catalog.State{"own": succeeded, "foreign": queued}, func(b *bench) {
 		request := Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}}
 		b.watchWith(b.ctx, request)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestTheQueueGivesDueGenerationsHoweverTheyWereMoved(t *testing.T) {
+func TestQueueReturnsDueGenerationsAfterRandomChanges(t *testing.T) {
 	random, begin := rand.New(rand.NewPCG(1, 2)), time.Now()
 	for range 200 {
 		var q queue

@@ -87,7 +87,7 @@ func (h *Hub) follow(t *testing.T, id string, deliver func(catalog.State)) {
 	}()
 }
 
-func TestEachNewStateIsRecordedOffEveryLock(t *testing.T) {
+func TestEachNewStateIsRecordedWithNoLockHeld(t *testing.T) {
 	inRecords(t, map[string]catalog.State{"a": catalog.StateQueued}, func(t *testing.T, hub *Hub, up *upstream, ledger *records) {
 		ledger.before = func(cred catalog.Credential, s Sighting) { hub.Peek(cred, s.ID) } // would deadlock if the hub held a lock now
 		ctx := t.Context()
@@ -125,7 +125,7 @@ func TestAStateIsRecordedBeforeItIsDelivered(t *testing.T) {
 	})
 }
 
-func TestUnavailableLedgerDelaysNoWatchAndLosesNoEnd(t *testing.T) {
+func TestUnavailableLedgerBlocksNoWatchAndLosesNoFinalState(t *testing.T) {
 	for name, off := range map[string]func(context.Context){
 		"ledger fails":            func(context.Context) {},
 		"ledger does not respond": func(ctx context.Context) { <-ctx.Done() },
@@ -194,7 +194,7 @@ func TestUnrecordedGenerationsAreBounded(t *testing.T) {
 	})
 }
 
-func TestAnUnrecordedStateIsReplacedUnlessItCounts(t *testing.T) {
+func TestUnrecordedStateIsReplacedUnlessItIsFinal(t *testing.T) {
 	version := func(s catalog.State, cents *int64) Sighting {
 		return Sighting{Version: catalog.Generation{ID: "g", State: s, CostCents: cents}.Version()}
 	}

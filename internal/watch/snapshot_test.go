@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestASnapshotHasTheLongestWaitingAndCountsTheOthers(t *testing.T) {
+func TestSnapshotListsLongestWaitingGenerationsAndCountsAll(t *testing.T) {
 	states, ids := generations(150)
 	inBubble(t, states, func(b *bench) {
 		b.watch(ids...)

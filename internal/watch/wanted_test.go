@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-func TestPollsThatNoWatcherWantsAreNotSent(t *testing.T) {
+func TestWaitingPollIsNotSentAfterItsWatcherLeaves(t *testing.T) {
 	for leaves, want := range map[bool]int{true: 0, false: 1} {
 		synctest.Test(t, func(t *testing.T) {
 			up := newUpstream(map[string]catalog.State{"a": queued})

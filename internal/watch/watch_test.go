@@ -33,7 +33,7 @@ func TestAWatchDeliversEachChangeAndEndsAtTheGoal(t *testing.T) {
 	})
 }
 
-func TestAKnownEtagSavesTheRepeat(t *testing.T) {
+func TestStateWithAKnownEtagIsNotDeliveredAgain(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
 		pass(0)
@@ -74,7 +74,7 @@ func TestOneThousandWatchersCostThePollsOfOne(t *testing.T) { // fault L4
 	}
 }
 
-func TestSilenceIsFilledWithHeartbeats(t *testing.T) {
+func TestHeartbeatsAreDeliveredWhileNothingChanges(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Heartbeat: 5 * time.Second})
 		pass(21 * time.Second)
@@ -88,7 +88,7 @@ func TestSilenceIsFilledWithHeartbeats(t *testing.T) {
 	})
 }
 
-func TestAnEventThatIsSkippedPutsOffNoHeartbeat(t *testing.T) {
+func TestSkippedEventDoesNotDelayTheNextHeartbeat(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		ctx, cancel := context.WithTimeout(b.ctx, 21*time.Second)
 		defer cancel()
@@ -146,7 +146,7 @@ func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) { // f
 	}
 }
 
-func TestNoPollFallsIntoAPauseThatTheCatalogAskedFor(t *testing.T) { // fault U5
+func TestNoPollIsSentDuringARetryAfterPause(t *testing.T) { // fault U5
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		b.watch("a")
 		b.watch("b")
@@ -254,7 +254,7 @@ func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // fault U
 	})
 }
 
-func TestA404SoonAfterACreateMeansNotVisibleYet(t *testing.T) { // fault U10
+func TestNewOrderIsPresumedDeletedOnlyAfterAGracePeriod(t *testing.T) { // fault U10
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
 		b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
@@ -274,7 +274,7 @@ func TestA404SoonAfterACreateMeansNotVisibleYet(t *testing.T) { // fault U10
 	})
 }
 
-func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) { // fault L7
+func TestCredentialsShareNoGenerationStates(t *testing.T) { // fault L7
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		other := catalog.Forwarded(catalog.NewSecret("key-two"))
 		b.watch("a")
@@ -299,7 +299,7 @@ func slowly(deliver func(Event) error) func(Event) error {
 	}
 }
 
-func TestASlowWatcherGetsTheNewestStateAndHoldsNobodyUp(t *testing.T) { // fault L2
+func TestSlowWatcherGetsOnlyLatestStateAndDelaysNoOthers(t *testing.T) { // fault L2
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		fast := b.watch("a")
 		slow := &seen{}
@@ -316,7 +316,7 @@ func TestASlowWatcherGetsTheNewestStateAndHoldsNobodyUp(t *testing.T) { // fault
 	})
 }
 
-func TestTypicalRemainingIsMeasuredFromTheHistory(t *testing.T) {
+func TestTypicalRemainingTimeIsLearnedFromEarlierGenerations(t *testing.T) {
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
 		for i := range 5 {
 			id := fmt.Sprintf("old%d", i)
@@ -337,7 +337,7 @@ func TestTypicalRemainingIsMeasuredFromTheHistory(t *testing.T) {
 	})
 }
 
-func TestTheCauseOfAnEndedContextIsTheErrorOfTheWatch(t *testing.T) {
+func TestWatchReturnsTheCauseOfItsCanceledContext(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		cause := errors.New("drain")
 		ctx, cancel := context.WithCancelCause(b.ctx)

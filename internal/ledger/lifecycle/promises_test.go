@@ -86,7 +86,7 @@ func (w world) concludes() bool {
 	return w.broken() == ""
 }
 
-func TestEverySequenceOfEventsKeepsThePromises(t *testing.T) { // faults T3, T4, T9, T10, M1, M2, M8, M12
+func TestEverySequenceOfEventsKeepsOrderInvariants(t *testing.T) { // faults T3, T4, T9, T10, M1, M2, M8, M12
 	for name, keyFirst := range map[string]bool{"any catalog": false, "a catalog that checks the key first": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,7 +131,7 @@ func walk(t *testing.T, from world) {
 	}
 }
 
-func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
+func TestOperatorsResolutionOfOrderCanBeCorrected(t *testing.T) {
 	unknown := Order{State: Open, Leases: 2, Expired: true}
 	wrong, possible := unknown.Resolve("")
 	if !possible || wrong.State != Refused {
@@ -155,7 +155,7 @@ func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
 // A server keeps running while its ledger is restored from a backup, and then records that an order was not placed. The
 // restored ledger contains this order with an unknown outcome. The outcome must stay unknown, because a later attempt,
 // under a lease that the backup lacks, may have placed the order.
-func TestAHeldOrderIsNotFreedByALateConclusion(t *testing.T) {
+func TestLateRejectionDoesNotReleaseHeldOrder(t *testing.T) {
 	held := Order{State: Open, Leases: 1, Leased: true, Held: true}
 	if step := held.Concluded(1, TurnedAway, ""); step.Order.State != Open || !step.Order.Held || step.Answer != Unknown {
 		t.Errorf("the late conclusion returns %+v", step)

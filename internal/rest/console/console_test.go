@@ -21,7 +21,7 @@ func get(t *testing.T, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-func TestEachFileHasItsTypeAndThePolicy(t *testing.T) {
+func TestFilesHaveContentTypeAndSecurityPolicy(t *testing.T) {
 	for address := range Handlers() {
 		w := get(t, address)
 		want := mediaTypes[path.Ext(address)]
@@ -37,7 +37,7 @@ func TestEachFileHasItsTypeAndThePolicy(t *testing.T) {
 	}
 }
 
-func TestThePolicyAllowsOnlyThisHost(t *testing.T) {
+func TestSecurityPolicyAllowsOnlyOwnHost(t *testing.T) {
 	for directive := range strings.SplitSeq(Policy, "; ") {
 		for _, source := range strings.Fields(directive)[1:] {
 			if source != "'none'" && source != "'self'" && (source != "blob:" || !strings.HasPrefix(directive, "img-src")) {
@@ -51,7 +51,7 @@ func TestThePolicyAllowsOnlyThisHost(t *testing.T) {
 // it.
 const namespace = "http://www.w3.org/2000/svg"
 
-func TestNoFileRefersToAnotherHost(t *testing.T) {
+func TestConsoleFilesReferOnlyToServedFiles(t *testing.T) {
 	foreign := regexp.MustCompile(`(?i)\b[a-z]+://[^\s'"]*|["'(]//[a-z][^\s'"]*`)
 	named := regexp.MustCompile(`["'](/console/[^"'$]+|\./[^"'$]+)["']`)
 	for address := range Handlers() {
@@ -73,7 +73,7 @@ func TestNoFileRefersToAnotherHost(t *testing.T) {
 // the code in an hour.
 const maxLines = 1200
 
-func TestTheConsoleStaysSmall(t *testing.T) {
+func TestConsoleCodeStaysBelowLineLimit(t *testing.T) {
 	lines := 0
 	for address := range Handlers() {
 		if path.Ext(address) != ".svg" {
@@ -85,7 +85,7 @@ func TestTheConsoleStaysSmall(t *testing.T) {
 	}
 }
 
-func TestABrowserThatHasAFileIsNotSentItAgain(t *testing.T) {
+func TestUnchangedFileIsNotSentToBrowserAgain(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, Path, nil)
 	r.Header.Set("If-None-Match", get(t, Path).Header().Get("ETag"))
 	w := httptest.NewRecorder()

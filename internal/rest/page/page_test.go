@@ -26,7 +26,7 @@ func get(t *testing.T, path string, header ...string) (*http.Response, string) {
 	return answer, string(body)
 }
 
-func TestEverythingThatThePageNamesIsServed(t *testing.T) {
+func TestFilesReferencedByPageAreServed(t *testing.T) {
 	handlers := Handlers("")
 	for _, text := range []string{string(index), string(script)} {
 		for _, match := range regexp.MustCompile(`["'](/page/[^"']+)["']`).FindAllStringSubmatch(text, -1) {
@@ -42,13 +42,13 @@ func TestEverythingThatThePageNamesIsServed(t *testing.T) {
 	}
 }
 
-func TestTheBeginningNamesTheRealPortOfGRPC(t *testing.T) {
+func TestQuickStartShowsActualGRPCPort(t *testing.T) {
 	if _, start := get(t, "/page/start.md"); strings.Contains(start, "50051") || !strings.Contains(start, "EASEL_ADDR=localhost:4711") {
 		t.Errorf("the port is not in\n%s", start)
 	}
 }
 
-func TestThePageMayAskOnlyItsOwnHost(t *testing.T) {
+func TestContentSecurityPolicyAllowsOnlyOwnHost(t *testing.T) {
 	answer, _ := get(t, "/")
 	if got := answer.Header.Get("Content-Security-Policy"); got != Policy {
 		t.Errorf("the policy is %q", got)
@@ -64,7 +64,7 @@ func TestThePageMayAskOnlyItsOwnHost(t *testing.T) {
 	}
 }
 
-func TestTheReferenceIsSentCompressedAndUnpackedForWhoCanNotReadThat(t *testing.T) {
+func TestReferenceScriptIsCompressedOnlyForGzipClients(t *testing.T) {
 	compressed, small := get(t, "/page/scalar.js", "Accept-Encoding", "gzip, br")
 	unpacked, script := get(t, "/page/scalar.js")
 	if compressed.Header.Get("Content-Encoding") != "gzip" || unpacked.Header.Get("Content-Encoding") != "" {
@@ -78,7 +78,7 @@ func TestTheReferenceIsSentCompressedAndUnpackedForWhoCanNotReadThat(t *testing.
 	}
 }
 
-func TestABrowserThatHasThePageIsNotSentItAgain(t *testing.T) {
+func TestMatchingETagReturnsNotModified(t *testing.T) {
 	first, _ := get(t, "/page/scalar.js", "Accept-Encoding", "gzip")
 	again, body := get(t, "/page/scalar.js", "Accept-Encoding", "gzip", "If-None-Match", first.Header.Get("ETag"))
 	if again.StatusCode != http.StatusNotModified || body != "" {
@@ -87,7 +87,7 @@ func TestABrowserThatHasThePageIsNotSentItAgain(t *testing.T) {
 }
 
 // The notice contains the licenses for exactly one version of the script. It must be the version that is served.
-func TestTheNoticeIsOfTheVersionThatIsServed(t *testing.T) {
+func TestLicenseNoticeMatchesServedScriptVersion(t *testing.T) {
 	manifest, err := os.ReadFile("../../tools/page/package.json")
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAddedProseIsChecked(t *testing.T) {
+func TestCheckReportsPhrasesInAddedLines(t *testing.T) {
 	diff := strings.Join([]string{
 		"diff --git a/a.go b/a.go", "--- a/a.go", "+++ b/a.go", "@@ -1,3 +1,5 @@",
 		"+// Wait gives the exit code.",

@@ -31,7 +31,7 @@ func delay(c *schedule.Curve, r *rand.Rand, median float64) time.Duration {
 	return sum / generations
 }
 
-func TestAfterAModelHasChangedTheScheduleFollows(t *testing.T) {
+func TestPollScheduleAdaptsToChangedModelDurations(t *testing.T) {
 	key, r := Key{"t", "m"}, rand.New(rand.NewPCG(1, 1))
 	var slow Durations
 	for i := range 500 {
@@ -49,7 +49,7 @@ func TestAfterAModelHasChangedTheScheduleFollows(t *testing.T) {
 	}
 }
 
-func TestAGenerationThatIsSeenAgainTeachesNothing(t *testing.T) {
+func TestRepeatedGenerationIsCountedOnceInHistory(t *testing.T) {
 	var b Durations
 	key := Key{"t", "m"}
 	for range 10 {

@@ -96,7 +96,7 @@ func atMeanDelay(seconds float64, costs func(price float64) cost) (c cost) {
 	return c
 }
 
-func TestALearnedScheduleCostsAtMostATenthMoreThanAKnownOne(t *testing.T) {
+func TestALearnedScheduleCostsAtMostTenPercentOverMinimum(t *testing.T) {
 	for _, d := range distributions {
 		every := measure(d, 20_000, []func(time.Duration) time.Duration{func(time.Duration) time.Duration { return 2 * time.Second }})
 		got := atMeanDelay(1, func(price float64) cost { return measure(d, 500, learned(d, price)) })
@@ -124,7 +124,7 @@ func TestWithoutHistoryPollsAreEveryFewSeconds(t *testing.T) {
 	}
 }
 
-func TestAGenerationThatOutlivesTheHistoryIsPolledWithoutIt(t *testing.T) {
+func TestGenerationOlderThanHistoryIsPolledAsWithoutHistory(t *testing.T) {
 	c := learn(slices.Repeat([]time.Duration{3 * time.Second}, 100), pollPrice)
 	for _, age := range []time.Duration{time.Minute, time.Hour} {
 		with, without := c.Gap(age, usual), Unlearned.Gap(age, usual)
@@ -134,7 +134,7 @@ func TestAGenerationThatOutlivesTheHistoryIsPolledWithoutIt(t *testing.T) {
 	}
 }
 
-func TestNoDurationsMakeAScheduleLeaveItsBounds(t *testing.T) {
+func TestScheduleStaysWithinBoundsForExtremeHistories(t *testing.T) {
 	histories := [][]time.Duration{
 		nil, {0}, {-time.Hour}, {1}, {math.MaxInt64}, {0, math.MaxInt64}, slices.Repeat([]time.Duration{time.Second}, 1000),
 	}
@@ -151,7 +151,7 @@ func TestNoDurationsMakeAScheduleLeaveItsBounds(t *testing.T) {
 	}
 }
 
-func TestJitterMovesAGapByATenthAndBackoffDoubles(t *testing.T) {
+func TestJitterIsTenPercentAndBackoffDoubles(t *testing.T) {
 	if low, high := Jitter(10*time.Second, 0), Jitter(10*time.Second, 1); low != 9*time.Second || high != 11*time.Second {
 		t.Errorf("got jitter from %v to %v, want 9s to 11s", low, high)
 	}
@@ -162,7 +162,7 @@ func TestJitterMovesAGapByATenthAndBackoffDoubles(t *testing.T) {
 	}
 }
 
-func TestTheExpectedDelayIsTheTrueOneOnAverage(t *testing.T) {
+func TestExpectedDelayMatchesActualDelayOnAverage(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	generation := func() time.Duration { return time.Duration(distributions[0].draw(random) * float64(time.Second)) }
 	var known []time.Duration
