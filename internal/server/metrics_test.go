@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -207,15 +208,26 @@ func TestExportedMetricsMatchMetricTable(t *testing.T) {
 }
 
 // muddle watches a generation. At each update, it reports three states to the hub, so that the watch skips some of them. The
-// last of the three is outdated.
+// last of the three is outdated. On a busy machine, the first update may already be the final one. muddle then orders again.
 func muddle(t *testing.T, s *stack) {
 	t.Helper()
+	attempt := 0
+	eventually(t, "a watch begins before its generation is finished", func() bool {
+		attempt++
+		return muddled(t, s, order(t, picture, fmt.Sprint("muddle", attempt), "a lake"))
+	})
+}
+
+// muddled reports whether the watch got an update of an unfinished generation.
+func muddled(t *testing.T, s *stack, o *easelv1.CreateGenerationRequest) (unfinished bool) {
+	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))
-	id := create(t, grpcCaller{s, s.key}, order(t, picture, "muddle", "a lake")).GetGenerationId()
+	id := create(t, grpcCaller{s, s.key}, o).GetGenerationId()
 	err := s.hub.Watch(t.Context(), &watch.Request{Credential: cred, IDs: []string{id}}, func(event watch.Event) error {
 		if event.Update == nil || event.Update.State.Terminal() {
 			return nil
 		}
+		unfinished = true
 		for _, next := range []catalog.State{catalog.StateRunning, catalog.StateSucceeded, catalog.StateQueued} {
 			s.hub.Observe(t.Context(), cred, catalog.Generation{ID: id, State: next, Status: next.String(), ObserveTime: time.Now()}.Version(), true)
 		}
@@ -224,4 +236,5 @@ func muddle(t *testing.T, s *stack) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return unfinished
 }
