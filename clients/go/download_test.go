@@ -131,7 +131,7 @@ func TestDownloadRemovesStaleParts(t *testing.T) {
 	})
 }
 
-func TestDownloadDoesNotFollowLinks(t *testing.T) { // fault D14
+func TestDownloadDoesNotFollowLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, other := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "other")
 		if err := errors.Join(os.WriteFile(other, []byte("mine"), 0o600), os.Symlink(other, path)); err != nil {

@@ -39,7 +39,7 @@ func TestClientCertificateAuthenticatesCaller(t *testing.T) {
 	}
 }
 
-func TestAttackByDNSRebindingIsRejectedOnAnonymousServer(t *testing.T) { // fault A14
+func TestAttackByDNSRebindingIsRejectedOnAnonymousServer(t *testing.T) {
 	for allowed, want := range map[string]map[string]int{
 		"":              {"evil.example:8080": http.StatusMisdirectedRequest, "easel.example": http.StatusMisdirectedRequest, "localhost:8080": http.StatusOK},
 		"easel.example": {"evil.example:8080": http.StatusMisdirectedRequest, "easel.example": http.StatusOK, "localhost:8080": http.StatusOK},

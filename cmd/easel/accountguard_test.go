@@ -72,7 +72,7 @@ func keyOf(text string) func() catalog.Secret {
 	return func() catalog.Secret { return catalog.NewSecret(text) }
 }
 
-func TestSharedAPIKeyMustBelongToLedgerAccount(t *testing.T) { // fault M4
+func TestSharedAPIKeyMustBelongToLedgerAccount(t *testing.T) {
 	inGuard(t, func(t *testing.T, g *guarded) {
 		for _, row := range []struct {
 			key   string
@@ -91,7 +91,7 @@ func TestSharedAPIKeyMustBelongToLedgerAccount(t *testing.T) { // fault M4
 
 // An API key is accepted if the catalog's response does not identify the key's account, for example because the key may
 // not read the account. It is also accepted if it belongs to another member of the organization that owns the account.
-func TestAPIKeyWithUnidentifiedAccountIsAccepted(t *testing.T) { // fault M4
+func TestAPIKeyWithUnidentifiedAccountIsAccepted(t *testing.T) {
 	inGuard(t, func(t *testing.T, g *guarded) {
 		for _, body := range []string{
 			`{"balanceCents":1,"userId":"u1","organizationId":"o1"}`, `{"balanceCents":1,"userId":"u2","organizationId":"o1"}`,
@@ -109,7 +109,7 @@ func TestAPIKeyWithUnidentifiedAccountIsAccepted(t *testing.T) { // fault M4
 	})
 }
 
-func TestNewAPIKeyIsUsedOnlyAfterAccountCheck(t *testing.T) { // fault M4
+func TestNewAPIKeyIsUsedOnlyAfterAccountCheck(t *testing.T) {
 	inGuard(t, func(t *testing.T, g *guarded) {
 		file := filepath.Join(t.TempDir(), "key")
 		put := func(key string) {
@@ -140,7 +140,7 @@ func TestNewAPIKeyIsUsedOnlyAfterAccountCheck(t *testing.T) { // fault M4
 
 // The server starts while the catalog is unavailable. If the server's API key and ledger belong to different accounts,
 // the server stops once the catalog is available again.
-func TestAccountCheckIsRetriedUntilCatalogResponds(t *testing.T) { // fault M4
+func TestAccountCheckIsRetriedUntilCatalogResponds(t *testing.T) {
 	for key, other := range map[string]bool{"one-second": false, "other-first": true} {
 		t.Run(key, func(t *testing.T) {
 			inGuard(t, func(t *testing.T, g *guarded) {
@@ -173,7 +173,7 @@ func TestAccountCheckIsRetriedUntilCatalogResponds(t *testing.T) { // fault M4
 	}
 }
 
-func TestFailedAccountCheckIsRetriedWithinOneSecond(t *testing.T) { // fault M4
+func TestFailedAccountCheckIsRetriedWithinOneSecond(t *testing.T) {
 	inGuard(t, func(t *testing.T, g *guarded) {
 		g.away.Store(true)
 		repeat, err := g.begin(t.Context(), keyOf("one-first"))

@@ -32,7 +32,7 @@ func evilCatalog(t *testing.T) string {
 	return catalog.URL
 }
 
-func TestAttackByCatalogCannotInjectTerminalCodes(t *testing.T) { // fault A15
+func TestAttackByCatalogCannotInjectTerminalCodes(t *testing.T) {
 	upstream := evilCatalog(t)
 	for _, form := range [][]string{{}, {"-o", "json"}} {
 		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": "key"}, append([]string{"doctor", "--upstream-url", upstream}, form...)...)

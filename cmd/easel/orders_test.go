@@ -56,7 +56,7 @@ func TestPrintedOrderReplacesLineBreaksInText(t *testing.T) {
 	}
 }
 
-func TestOperatorResolvesUnknownOrders(t *testing.T) { // fault T11
+func TestOperatorResolvesUnknownOrders(t *testing.T) {
 	url, upstream := "sqlite:"+filepath.Join(t.TempDir(), "book.db"), catalogOf(t, map[string]string{"gen_1": "studio/poster", "gen_2": "studio/haiku"})
 	rotated, live := writeUnknown(t, ledger.Config{URL: url, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
 	served := startServe(t, map[string]string{

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestInvalidServeSettingIsReportedInOneLine(t *testing.T) { // fault X2
+func TestInvalidServeSettingIsReportedInOneLine(t *testing.T) {
 	key := proctest.File(t, "key\n")
 	alone := proctest.File(t, "callers: [{name: billing, tokens: [\"sha256:"+strings.Repeat("0", 64)+"\"]}]\n")
 	upstream := "https://catalog.example/api/v1/api/catalog"

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestSharedAPIKeyIsReloadedFromFile(t *testing.T) { // faults X1, X2
+func TestSharedAPIKeyIsReloadedFromFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs bytes.Buffer
 		path := proctest.File(t, "first\n")

@@ -50,7 +50,7 @@ func TestStopEndsEachStageBeforeTheNext(t *testing.T) {
 	})
 }
 
-func TestStopContinuesWithoutAStuckStage(t *testing.T) { // fault A4
+func TestStopContinuesWithoutAStuckStage(t *testing.T) {
 	for at, end := range map[stage]time.Duration{stopOrders: 8500, stopHub: 8800, stopJobs: 9100, stopLedger: 9300, stopTelemetry: 9500} {
 		t.Run(shutdown[at].name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestAttackByWebPagesOnAdminListenerIsRejected(t *testing.T) { // fault A17
+func TestAttackByWebPagesOnAdminListenerIsRejected(t *testing.T) {
 	const link = "Sec-Fetch-Mode: navigate\nSec-Fetch-Dest: document"
 	for _, addr := range []string{"127.0.0.1", "0.0.0.0"} {
 		t.Run(addr, func(t *testing.T) {

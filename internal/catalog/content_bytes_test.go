@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestChangedFileIsDetectedWhenDownloadResumes(t *testing.T) { // fault U16
+func TestChangedFileIsDetectedWhenDownloadResumes(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, then host
 		want        Kind
@@ -47,7 +47,7 @@ func TestChangedFileIsDetectedWhenDownloadResumes(t *testing.T) { // fault U16
 	}
 }
 
-func TestDownloadRecoversFromWrongContentLength(t *testing.T) { // fault U16
+func TestDownloadRecoversFromWrongContentLength(t *testing.T) {
 	for _, delta := range []int{-99_000, -1, 1, 1000} {
 		w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
 			if n > 0 {
@@ -82,7 +82,7 @@ func TestContentThatDoesNotMatchKnownEtagIsRejected(t *testing.T) {
 	}
 }
 
-func TestContentRangeIsCheckedAgainstRequestedRange(t *testing.T) { // fault U16
+func TestContentRangeIsCheckedAgainstRequestedRange(t *testing.T) {
 	for name, c := range map[string]struct {
 		head   string
 		body   []byte

@@ -75,7 +75,7 @@ func TestEmptyFileIsDownloadedWithoutError(t *testing.T) {
 	}
 }
 
-func TestInterruptedDownloadResumes(t *testing.T) { // fault U16
+func TestInterruptedDownloadResumes(t *testing.T) {
 	for name, h := range map[string]host{
 		"ranges":                {etag: `"v1"`},
 		"ranges, chunks":        {etag: `"v1"`, chunked: true},
@@ -165,7 +165,7 @@ func TestDownloadFailsAfterThreeResumesWithoutProgress(t *testing.T) {
 	}
 }
 
-func TestOutageStopsDownloadFromResumingAgain(t *testing.T) { // fault U1
+func TestOutageStopsDownloadFromResumingAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := host{file: film, etag: `"v1"`, cut: 5000}
 		var c *Client
@@ -206,7 +206,7 @@ func TestUnsatisfiableRangeConfirmsEndOfDownload(t *testing.T) {
 	}
 }
 
-func TestConnectionCloseAloneDoesNotCompleteDownload(t *testing.T) { // fault U16
+func TestConnectionCloseAloneDoesNotCompleteDownload(t *testing.T) {
 	for _, cut := range []int{0, 1, 50_000, 99_999, -1} {
 		w := &wire{answer: host{file: film, closed: true, cut: cut, noRange: true}.answer}
 		_, got, err := w.read(t, 0, "")

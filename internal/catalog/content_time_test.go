@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestIdleTimeoutExcludesCallersPauseBetweenReads(t *testing.T) { // fault U3
+func TestIdleTimeoutExcludesCallersPauseBetweenReads(t *testing.T) {
 	for _, pause := range []time.Duration{0, 20 * time.Second, 50 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
@@ -111,7 +111,7 @@ func TestUnreadContentBodyCanBeClosedTwice(t *testing.T) {
 	})
 }
 
-func FuzzContent(f *testing.F) { // fault U16
+func FuzzContent(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde"), uint16(0))
 	f.Add([]byte("HTTP/1.1 206 P\r\nContent-Range: bytes 2-4/5\r\nContent-Length: 3\r\n\r\ncde"), uint16(2))
 	f.Add([]byte("HTTP/1.1 416 P\r\nContent-Range: bytes */5\r\nContent-Length: 0\r\n\r\n"), uint16(5))

@@ -21,7 +21,7 @@ type statusRow struct {
 	want   Kind
 }
 
-func TestEachHTTPStatusMapsToItsErrorKind(t *testing.T) { // fault A12
+func TestEachHTTPStatusMapsToItsErrorKind(t *testing.T) {
 	var rows []statusRow
 	for _, same := range []struct {
 		op       string
@@ -61,7 +61,7 @@ func TestEachHTTPStatusMapsToItsErrorKind(t *testing.T) { // fault A12
 		{OpCreate, 409, `{"error":"API_KEY_DAILY_CAP"}`, KindDailyCap},
 		{OpCreate, 409, `{"code":"CONFLICT","details":{"reason":"API_KEY_DAILY_CAP"}}`, KindInProgress},
 		{OpCreate, 409, `{"code":"CONFLICT","data":{"code":"API_KEY_DAILY_CAP"}}`, KindInProgress},
-		{OpCreate, 409, `{"data":{"code":"API_KEY_DAILY_CAP"}}`, KindInProgress}, // fault A12
+		{OpCreate, 409, `{"data":{"code":"API_KEY_DAILY_CAP"}}`, KindInProgress},
 		{OpCreate, 409, `{"name":"API_KEY_DAILY_CAP"}`, KindInProgress},
 		{OpCreate, 409, `{"reason":"API_KEY_DAILY_CAP"}`, KindInProgress},
 		{OpCreate, 409, `{"error":"no answer for: sunset/API_KEY_DAILY_CAP"}`, KindInProgress},
@@ -75,7 +75,7 @@ func TestEachHTTPStatusMapsToItsErrorKind(t *testing.T) { // fault A12
 		{OpCreate, 409, `API_KEY_DAILY_CAP: come back tomorrow`, KindDailyCap},
 		{OpCreate, 409, `API_KEY_DAILY_CAP`, KindDailyCap},
 		{OpCreate, 409, `<h1>API_KEY_DAILY_CAP</h1>`, KindInProgress},
-		{OpCreate, 409, `{"message":"busy","inputs":{"prompt":"API_KEY_DAILY_CAP"}}`, KindInProgress}, // fault A12
+		{OpCreate, 409, `{"message":"busy","inputs":{"prompt":"API_KEY_DAILY_CAP"}}`, KindInProgress},
 		{OpCreate, 409, `{"message":"the prompt API_KEY_DAILY_CAP is under way"}`, KindInProgress},
 		{OpCreate, 409, `the prompt API_KEY_DAILY_CAP is under way`, KindInProgress},
 		{OpCreate, 400, `{"message":"no IDEMPOTENCY_KEY_REUSED please"}`, KindInvalidInput},
@@ -247,7 +247,7 @@ func TestInvalidFieldIsNamedAccordingToRoute(t *testing.T) {
 	}
 }
 
-func FuzzReadError(f *testing.F) { // faults U11, U22
+func FuzzReadError(f *testing.F) {
 	f.Add("application/json", `{"error":{"code":"X","message":"m","details":{"fields":{"a":["b"]}}}}`)
 	f.Add("application/json", `{"detail":[{"loc":["body","inputs",0],"msg":"x"}]}`)
 	f.Add("text/plain", `API_KEY_DAILY_CAP: no`)

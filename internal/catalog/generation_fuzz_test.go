@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func FuzzReadGeneration(f *testing.F) { // fault U11
+func FuzzReadGeneration(f *testing.F) {
 	f.Add(`{"id":"g1","status":"succeeded","inputs":{"a":[1,{"b":null}]},"costCents":1,"createdAt":"2023-11-14T22:13:20Z","error":{"message":"x"}}`)
 	f.Add(`{"data":{"generation":[{"id":1}]}}`)
 	f.Add(`[[[[{}]]]]`)

@@ -74,7 +74,7 @@ func TestABodyWithoutAGenerationIsMalformed(t *testing.T) {
 	}
 }
 
-func TestStatusIsNormalizedAndMappedToState(t *testing.T) { // fault U11
+func TestStatusIsNormalizedAndMappedToState(t *testing.T) {
 	for status, want := range map[string]State{
 		`"queued"`: StateQueued, `" Queued "`: StateQueued, `"PENDING"`: StateQueued, `"waiting"`: StateQueued, `"created"`: StateQueued,
 		`"running"`: StateRunning, `"processing"`: StateRunning, `"in_progress"`: StateRunning, `"In-Progress"`: StateRunning,
@@ -350,7 +350,7 @@ func TestEveryVisibleFieldChangesTheEtag(t *testing.T) {
 	}
 }
 
-func TestAPIKeyAndContentURLAreRemovedFromGeneration(t *testing.T) { // fault U22
+func TestAPIKeyAndContentURLAreRemovedFromGeneration(t *testing.T) {
 	a := answerOf(opGeneration, `{"id":"g1","status":"succeeded","contentUrl":"https://cdn/x","content_URL":"https://cdn/x",
 		"downloadUrl":"https://cdn/x","apiKey":"abc","KEY":"abc","auth_token":"ok","Authorization":"Bearer abc","secret":"s","token":"t",
 		"echo":"you sent `+testKey+`","deep":{"list":[{"contentUrl":"https://cdn/x","kept":1,"note":"`+strings.ToUpper(testKey)+`"}]},
@@ -372,7 +372,7 @@ func TestAPIKeyAndContentURLAreRemovedFromGeneration(t *testing.T) { // fault U2
 	}
 }
 
-func TestAPIKeyIsRemovedFromObjectThatDescribesIt(t *testing.T) { // fault U22
+func TestAPIKeyIsRemovedFromObjectThatDescribesIt(t *testing.T) {
 	for body, want := range map[string]map[string]any{
 		`{"balanceCents":7,"key":{"name":"prod","dailyCapCents":500,"spent":{"todayCents":3,"raw":"abc"},"value":"abc","token":"abc","apiKey":"abc","list":[{"key":"abc"}]}}`: {
 			"key": map[string]any{"name": "prod", "dailyCapCents": json.Number("500"), "spent": map[string]any{"todayCents": json.Number("3")}, "list": []any{map[string]any{}}},
@@ -393,7 +393,7 @@ func TestAPIKeyIsRemovedFromObjectThatDescribesIt(t *testing.T) { // fault U22
 	}
 }
 
-func TestInputsComeBackUnchangedButForTheAPIKey(t *testing.T) { // fault U22
+func TestInputsComeBackUnchangedButForTheAPIKey(t *testing.T) {
 	g, err := readGeneration(answerOf(opGeneration, `{"status":"queued","inputs":{"prompt":"my_live_show","token":"x",
 		"leak":["`+testKey+`"],"a `+testKey+`":1,"n":1e400}}`), "g1")
 	want := map[string]any{"prompt": "my_live_show", "token": "x", "leak": []any{redacted}, "n": json.Number("1e400")}

@@ -41,7 +41,7 @@ var listBodies = []string{
 	`[]`, `{}`, ``, `null`, `{"generations":null}`, `{"generations":[]}`, `"text"`, `[`, `[{`, `[{"id":"g2"`, `[{"id":"g2"}`, `[{"id":"g2"},`, `[{"id":"g2"}]]`,
 }
 
-func FuzzAListHoldsNoAPIKey(f *testing.F) { // faults U11, I2
+func FuzzAListHoldsNoAPIKey(f *testing.F) {
 	for _, body := range listBodies {
 		f.Add(body)
 	}
@@ -59,7 +59,7 @@ func FuzzAListHoldsNoAPIKey(f *testing.F) { // faults U11, I2
 	})
 }
 
-func TestListRedactsCurrentAPIKeyAfterRotation(t *testing.T) { // fault U22
+func TestListRedactsCurrentAPIKeyAfterRotation(t *testing.T) {
 	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"} // each list must redact only the key with which it was requested
 	now := 0
 	shared := Shared(func() Secret { return NewSecret(keys[now]) })

@@ -39,7 +39,7 @@ func numbered(n int64, _ *http.Request) (int, string) {
 	return 200, fmt.Sprintf(`[{"id":"g%d","status":"queued"}]`, n)
 }
 
-func TestOneListRequestServesAllCallersWithinOneSecond(t *testing.T) { // fault D5
+func TestOneListRequestServesAllCallersWithinOneSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		began, served := time.Now(), new(atomic.Int64)
@@ -157,7 +157,7 @@ func TestCanceledListRequestIsNotCached(t *testing.T) {
 	})
 }
 
-func TestFailedListRequestIsNotCached(t *testing.T) { // fault A5
+func TestFailedListRequestIsNotCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := slowLister(t, func(n int64, _ *http.Request) (int, string) {
 			if n == 1 {
@@ -183,7 +183,7 @@ func TestFailedListRequestIsNotCached(t *testing.T) { // fault A5
 	})
 }
 
-func TestOwnersOfOneAPIKeyShareOneListRequest(t *testing.T) { // fault L7
+func TestOwnersOfOneAPIKeyShareOneListRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		shared := Shared(func() Secret { return NewSecret("a-key-that-is-held-here") })

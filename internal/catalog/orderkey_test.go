@@ -8,7 +8,7 @@ import (
 
 // All processes and releases must send the same idempotency key for an order. With another key, a resent order would be
 // placed and charged again.
-func TestIdempotencyKeySentUnderSharedAPIKeyIsStable(t *testing.T) { // fault T1
+func TestIdempotencyKeySentUnderSharedAPIKeyIsStable(t *testing.T) {
 	shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("any") })
 	for _, row := range []struct{ owner, key, want string }{
 		{"", "k", "2e7c4dd946f3a6752c38c9a474871e9d88fefba0a119a506f95216fd86d1cec6"},

@@ -105,7 +105,7 @@ func askAs(t *testing.T, by http.RoundTripper, url, apiKey string) (string, erro
 	return string(body), err
 }
 
-func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // fault L7
+func TestAConnectionServesOneAPIKeyAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) { _, _ = io.WriteString(conn, fine) }}
 		pools := poolsOf(t, w.transport())
@@ -121,7 +121,7 @@ func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // fault L7
 	})
 }
 
-func TestDuplicateResponseNeverReachesAnotherAPIKey(t *testing.T) { // fault L7
+func TestDuplicateResponseNeverReachesAnotherAPIKey(t *testing.T) {
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(io.Discard) // net/http logs a response that no request waits for; every program that uses this transport must discard net/http's log
 	synctest.Test(t, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestDuplicateResponseNeverReachesAnotherAPIKey(t *testing.T) { // fault L7
 	})
 }
 
-func TestConnectionsOfRejectedAPIKeyAreClosed(t *testing.T) { // fault A5
+func TestConnectionsOfRejectedAPIKeyAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}")
@@ -186,7 +186,7 @@ func TestManyAPIKeysStayWithinConnectionLimit(t *testing.T) {
 
 const fine = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"
 
-func TestSwitchingProtocolsResponseFailsImmediately(t *testing.T) { // fault U17
+func TestSwitchingProtocolsResponseFailsImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")

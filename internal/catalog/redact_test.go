@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestAPIKeyIsRedactedInErrorsInEveryEncoding(t *testing.T) { // fault U22
+func TestAPIKeyIsRedactedInErrorsInEveryEncoding(t *testing.T) {
 	for name, echo := range map[string]string{
 		"unchanged":                testKey,
 		"upper case":               strings.ToUpper(testKey),
@@ -54,7 +54,7 @@ func TestAPIKeyIsRedactedInErrorsInEveryEncoding(t *testing.T) { // fault U22
 	}
 }
 
-func TestTheAPIKeyIsRedactedInNetworkErrors(t *testing.T) { // fault U22
+func TestTheAPIKeyIsRedactedInNetworkErrors(t *testing.T) {
 	inner := errors.New(`malformed HTTP response "hello ` + testKey + `"`)
 	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { return nil, inner })).Polls()
 	_, err := c.Account(t.Context(), testCredential)
@@ -76,7 +76,7 @@ func TestOrdinaryTextIsNotRedacted(t *testing.T) {
 	}
 }
 
-func FuzzRedact(f *testing.F) { // fault U22
+func FuzzRedact(f *testing.F) {
 	f.Add("k_live_abc", "K_LIVE_ABC and k_live_abc")
 	f.Add("aaaaaaaa", "aaAAaAAAAaaaaaa")
 	f.Add("[redacted]", "x[redacted]y")
@@ -96,7 +96,7 @@ func FuzzRedact(f *testing.F) { // fault U22
 	})
 }
 
-func TestASecretPrintsAsRedactedEverywhere(t *testing.T) { // fault X3
+func TestASecretPrintsAsRedactedEverywhere(t *testing.T) {
 	secret, cred := NewSecret(testKey), testCredential
 	type holder struct {
 		Key  Secret
@@ -147,7 +147,7 @@ func TestTenantDependsOnForwardedAPIKeyButNotOnSharedOne(t *testing.T) {
 	}
 }
 
-func TestAPIKeyIsRedactedInRecordsHeadersAndErrors(t *testing.T) { // fault U22
+func TestAPIKeyIsRedactedInRecordsHeadersAndErrors(t *testing.T) {
 	const key = "ABCDEF_GHIJKL_0123" // an API key that looks like an error code
 	cred := Shared(func() Secret { return NewSecret(key) })
 	header := http.Header{
@@ -175,7 +175,7 @@ func TestAPIKeyIsRedactedInRecordsHeadersAndErrors(t *testing.T) { // fault U22
 	}
 }
 
-func TestManyAPIKeysInLongTextAreRedactedQuickly(t *testing.T) { // faults U18, U22
+func TestManyAPIKeysInLongTextAreRedactedQuickly(t *testing.T) {
 	const many = 500_000 // number of keys in the text; with one pass per key, the test would take minutes
 	text := strings.Repeat("Key-of-8 ", many)
 	began := time.Now()

@@ -14,7 +14,7 @@ import (
 
 // A catalog may redirect downloads to a bucket on another host. The client follows such a redirect
 // only to hosts that its configuration names.
-func TestDownloadRedirectIsFollowedOnlyToConfiguredHosts(t *testing.T) { // fault U17
+func TestDownloadRedirectIsFollowedOnlyToConfiguredHosts(t *testing.T) {
 	file := bytes.Repeat([]byte("picture"), 10_000)
 	seen := 0
 	bucket := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

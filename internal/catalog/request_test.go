@@ -53,7 +53,7 @@ func TestNewClientRejectsInvalidBaseURL(t *testing.T) {
 	}
 }
 
-func TestUnsafeIDIsRejectedBeforeRequestIsSent(t *testing.T) { // fault I3
+func TestUnsafeIDIsRejectedBeforeRequestIsSent(t *testing.T) {
 	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) { panic("sent to " + r.URL.String()) }))
 	for _, id := range []string{
 		"", ".", "..", "../me", "a/../b", "a/..", "./a", `..\me`, "a\r\nX-Evil: 1", "a\x00b", "a\tb", "\x7f", "\xff", strings.Repeat("x", 257), strings.Repeat("x", 10_000),
@@ -96,7 +96,7 @@ func TestEveryRequestHasRequiredHeaders(t *testing.T) {
 	}
 }
 
-func TestInputsAreSentByteForByte(t *testing.T) { // fault I2
+func TestInputsAreSentByteForByte(t *testing.T) {
 	inputs := "{ \"seed\": 9007199254740993, \"x\":1.10,\"x\":1e2,\n\"prompt\":\"<ü\\u00fc>\" }"
 	var body []byte
 	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -114,7 +114,7 @@ func TestInputsAreSentByteForByte(t *testing.T) { // fault I2
 	}
 }
 
-func TestAnInvalidOrderIsNotSent(t *testing.T) { // fault I4
+func TestAnInvalidOrderIsNotSent(t *testing.T) {
 	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { panic("sent") }))
 	for _, inputs := range []string{``, `null`, `[]`, `7`, `{`, `{},"modelId":"x"`, `{}{}`, "{\"a\":\"\xff\"}", "\uFEFF{}"} {
 		_, posted, err := c.Post(t.Context(), testCredential, Order{ModelID: "m", Inputs: []byte(inputs), IdempotencyKey: "k"})
@@ -130,7 +130,7 @@ func TestAnInvalidOrderIsNotSent(t *testing.T) { // fault I4
 	}
 }
 
-func TestRedirectsAreNotFollowedByDefault(t *testing.T) { // fault U17
+func TestRedirectsAreNotFollowedByDefault(t *testing.T) {
 	for _, to := range []string{
 		"http://elsewhere.example", "https://elsewhere.example/", testURL + "/followed", "/followed", "//elsewhere.example", "", "::not a url", "https://other.invalid/",
 	} {
@@ -153,7 +153,7 @@ func TestRedirectsAreNotFollowedByDefault(t *testing.T) { // fault U17
 	}
 }
 
-func TestTheContentURLIsNeverDialled(t *testing.T) { // fault U17
+func TestTheContentURLIsNeverDialled(t *testing.T) {
 	var paths []string
 	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 		paths = append(paths, r.URL.String())
@@ -170,7 +170,7 @@ func TestTheContentURLIsNeverDialled(t *testing.T) { // fault U17
 	}
 }
 
-func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) { // fault U14
+func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) {
 	var posts atomic.Int64
 	w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) {
 		if posts.Add(1) == 2 {
@@ -209,7 +209,7 @@ func (e *endless) Read(p []byte) (int, error) {
 
 func (e *endless) Close() error { return nil }
 
-func TestABodyIsReadUpToALimitOnly(t *testing.T) { // fault U18
+func TestABodyIsReadUpToALimitOnly(t *testing.T) {
 	for op, call := range calls {
 		if op == opContent {
 			continue
@@ -239,7 +239,7 @@ func TestABodyIsReadUpToALimitOnly(t *testing.T) { // fault U18
 	}
 }
 
-func TestResponseWithTooLargeContentLengthIsNotRead(t *testing.T) { // fault U18
+func TestResponseWithTooLargeContentLengthIsNotRead(t *testing.T) {
 	body := &endless{text: " "}
 	_, err := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 		resp := reply(r, 200, nil, "")
@@ -251,7 +251,7 @@ func TestResponseWithTooLargeContentLengthIsNotRead(t *testing.T) { // fault U18
 	}
 }
 
-func TestDrippingResponseBodyTimesOut(t *testing.T) { // fault U3
+func TestDrippingResponseBodyTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
@@ -268,7 +268,7 @@ func TestDrippingResponseBodyTimesOut(t *testing.T) { // fault U3
 	})
 }
 
-func TestEndlessResponseHeaderIsRejected(t *testing.T) { // fault U18
+func TestEndlessResponseHeaderIsRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int64
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
@@ -285,7 +285,7 @@ func TestEndlessResponseHeaderIsRejected(t *testing.T) { // fault U18
 	})
 }
 
-func TestCompressedResponseIsRejected(t *testing.T) { // fault U18
+func TestCompressedResponseIsRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08")
@@ -300,7 +300,7 @@ func TestCompressedResponseIsRejected(t *testing.T) { // fault U18
 	})
 }
 
-func TestTruncatedResponseIsAnError(t *testing.T) { // fault U16
+func TestTruncatedResponseIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, raw := range []string{
 			"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{\"id\":\"g\",\"status\":\"queued\"}",

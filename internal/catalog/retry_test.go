@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestRetryAfterIsSecondsOrADate(t *testing.T) { // fault U6
+func TestRetryAfterIsSecondsOrADate(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
 		"1": time.Second, " 30 ": 30 * time.Second, "120": 2 * time.Minute, "+5": 5 * time.Second,
@@ -33,7 +33,7 @@ func TestRetryAfterIsSecondsOrADate(t *testing.T) { // fault U6
 	}
 }
 
-func FuzzParseRetryAfter(f *testing.F) { // fault U6
+func FuzzParseRetryAfter(f *testing.F) {
 	f.Add("7")
 	f.Add("-")
 	f.Add("0  ")
@@ -85,7 +85,7 @@ func TestUnavailabilityIsRetriedTwiceExceptForOrders(t *testing.T) {
 	}
 }
 
-func TestRetriesAddAtMostTenPercentDuringOutage(t *testing.T) { // fault U1
+func TestRetriesAddAtMostTenPercentDuringOutage(t *testing.T) {
 	for _, status := range []int{0, 503} {
 		synctest.Test(t, func(t *testing.T) {
 			upstream := &failing{status: status}
@@ -103,7 +103,7 @@ func TestRetriesAddAtMostTenPercentDuringOutage(t *testing.T) { // fault U1
 	}
 }
 
-func TestRetryWaitsForRetryAfterWithinDeadline(t *testing.T) { // fault U2
+func TestRetryWaitsForRetryAfterWithinDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
 		retryAfter time.Duration
 		deadline   time.Duration
@@ -134,7 +134,7 @@ func silent(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-func TestCallTimesOutWhenCatalogNeverResponds(t *testing.T) { // fault U2
+func TestCallTimesOutWhenCatalogNeverResponds(t *testing.T) {
 	for op, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
 			c := newTestClient(t, roundTrip(silent)).Polls()

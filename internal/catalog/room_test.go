@@ -22,7 +22,7 @@ func listOf(t *testing.T, count int, members string) *List {
 	return list
 }
 
-func TestAListLeavesOutLongFields(t *testing.T) { // fault D8
+func TestAListLeavesOutLongFields(t *testing.T) {
 	long := `"` + strings.Repeat("x", 900<<10) + `"`
 	for members, want := range map[string]string{
 		`"inputs":{"prompt":LONG},"textOutput":"t"`:                                  "inputs",
@@ -44,7 +44,7 @@ func TestAListLeavesOutLongFields(t *testing.T) { // fault D8
 	}
 }
 
-func TestListIsTruncatedAtMemoryLimit(t *testing.T) { // fault D8
+func TestListIsTruncatedAtMemoryLimit(t *testing.T) {
 	const count = 2 * maxKept / (shortPart/2 + recordSize)
 	list := listOf(t, count, `"status":"queued","inputs":{"prompt":"`+strings.Repeat("x", shortPart/2)+`"}`)
 	if n := len(list.Records); !list.Cut || n < count/3 || n > 2*count/3 || len(list.Records[n-1].Omitted) > 0 {
@@ -52,7 +52,7 @@ func TestListIsTruncatedAtMemoryLimit(t *testing.T) { // fault D8
 	}
 }
 
-func TestListOf1000LongRecordsIsComplete(t *testing.T) { // fault D8
+func TestListOf1000LongRecordsIsComplete(t *testing.T) {
 	list := listOf(t, 1000, `"status":"queued","inputs":{"prompt":"`+strings.Repeat("x", 50<<10)+`"}`)
 	if first, _ := list.Find("g0"); len(list.Records) != 1000 || list.Cut || len(first.Omitted) > 0 {
 		t.Errorf("%d of 1000 records are listed, cut: %v; the first omits %v", len(list.Records), list.Cut, first.Omitted)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-func TestRequestWithoutFreeConnectionIsBusyAndNotReported(t *testing.T) { // fault A8
+func TestRequestWithoutFreeConnectionIsBusyAndNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx")
@@ -59,7 +59,7 @@ func hangingCatalog(t *testing.T) *Client {
 	return w.client(t, Config{})
 }
 
-func TestAttackHangingRequestsOfOneCallerDelayNoOtherCaller(t *testing.T) { // fault A8
+func TestAttackHangingRequestsOfOneCallerDelayNoOtherCaller(t *testing.T) {
 	shared := Shared(func() Secret { return NewSecret("the-key-that-is-held") })
 	of := func(name string) Credential { c := shared; c.Owner = name; return c }
 	for name, creds := range map[string][2]Credential{

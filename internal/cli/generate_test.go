@@ -189,7 +189,7 @@ func TestOnlyCertainRejectionsReportThatNothingWasOrdered(t *testing.T) {
 
 // If the failed order may have been placed, the printed advice must be a way to find or repeat that order, never to
 // place a second one.
-func TestErrorAdviceNeverLeadsToSecondOrder(t *testing.T) { // fault A10
+func TestErrorAdviceNeverLeadsToSecondOrder(t *testing.T) {
 	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
 	for name, test := range map[string]struct {
 		errors []error

@@ -13,7 +13,7 @@ import (
 
 // The second replica runs in simulated time, so its own clock is years behind the database's clock. It must still use
 // the same budget period, leases and resend window as the first replica.
-func TestReplicasUseDatabaseClock(t *testing.T) { // fault T12
+func TestReplicasUseDatabaseClock(t *testing.T) {
 	url := proctest.Database(t)
 	right, limit := open(t, url), int64(20)
 	r := request("k")

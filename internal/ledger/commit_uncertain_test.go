@@ -16,7 +16,7 @@ import (
 
 // If the response to a commit is lost, the ledger does not know whether the order was written. It must not repeat the
 // commit, and it must not return an error that means that nothing was written.
-func TestCommitWithLostResponseIsReportedAsUncertain(t *testing.T) { // fault M2
+func TestCommitWithLostResponseIsReportedAsUncertain(t *testing.T) {
 	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
 			at := proctest.Database(t)

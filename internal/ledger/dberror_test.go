@@ -70,7 +70,7 @@ func TestErrorOfUnusableLedgerFileStatesCause(t *testing.T) {
 	wantRefusal(t, "sqlite:"+text, "damaged or not a ledger")
 }
 
-func TestErrorOfFullOrReadOnlyFileStatesCause(t *testing.T) { // fault T4
+func TestErrorOfFullOrReadOnlyFileStatesCause(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	l := open(t, url)
 	for statement, cure := range map[string]string{
@@ -86,7 +86,7 @@ func TestErrorOfFullOrReadOnlyFileStatesCause(t *testing.T) { // fault T4
 	}
 }
 
-func TestErrorOfFullOrReadOnlyDatabaseStatesCause(t *testing.T) { // fault T4
+func TestErrorOfFullOrReadOnlyDatabaseStatesCause(t *testing.T) {
 	url := proctest.Database(t)
 	l := open(t, url)
 	change(t, url, `CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`)

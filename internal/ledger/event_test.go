@@ -117,7 +117,7 @@ func TestFinalStatesAreWrittenAsEvents(t *testing.T) {
 
 // A process may record an event for an owner before it has loaded a callers file with a receiver for that owner. The
 // event is then kept until a process that knows the receiver requests its delivery, or until an operator replays it.
-func TestEventIsKeptUntilItsReceiverIsKnown(t *testing.T) { // fault M5
+func TestEventIsKeptUntilItsReceiverIsKnown(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(11)}))
 		for name, deliver := range map[string]func() error{
@@ -169,7 +169,7 @@ func TestOldKeptEventIsNotDelivered(t *testing.T) {
 	})
 }
 
-func TestLaterEventIsDeliveredAfterKeptEvent(t *testing.T) { // fault M5
+func TestLaterEventIsDeliveredAfterKeptEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		teams := map[string]ledger.Team{"studio": {}}
 		o := eventConfig(ledger.Limits{})
@@ -279,7 +279,7 @@ func TestBudgetThresholdIsReportedOncePerPeriod(t *testing.T) {
 	})
 }
 
-func TestChargeAboveReservationReachesBudgetThreshold(t *testing.T) { // fault T7
+func TestChargeAboveReservationReachesBudgetThreshold(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(20)}))
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")

@@ -28,7 +28,7 @@ func pass(t *testing.T, l *ledger.Ledger) {
 	l.Exec(t, "UPDATE orders SET expire_time = order_time WHERE expire_time <> 0")
 }
 
-func TestExpiredOrderIsNotResent(t *testing.T) { // fault M16
+func TestExpiredOrderIsNotResent(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		r := expiring(t, l, request("k"), time.Hour)
@@ -60,7 +60,7 @@ func TestExpiredOrderIsNotResent(t *testing.T) { // fault M16
 	})
 }
 
-func TestLeaseEndsWithTheExpireTime(t *testing.T) { // fault M16
+func TestLeaseEndsWithTheExpireTime(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		const rest = 5 * time.Second
@@ -82,7 +82,7 @@ func TestLeaseEndsWithTheExpireTime(t *testing.T) { // fault M16
 	})
 }
 
-func TestRejectedExpiredOrderReleasesEveryBudget(t *testing.T) { // fault M16
+func TestRejectedExpiredOrderReleasesEveryBudget(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		limited := func(key string) ledger.Request {
@@ -129,7 +129,7 @@ func TestNewOrderWithPastExpireTimeIsRejected(t *testing.T) {
 
 // The second replica opens the ledger in simulated time, so its own clock is years behind the database's
 // clock. The order must expire by the database's clock.
-func TestTheDatabasesClockDecidesWhenAnOrderExpires(t *testing.T) { // fault M16
+func TestTheDatabasesClockDecidesWhenAnOrderExpires(t *testing.T) {
 	url := proctest.Database(t)
 	right := open(t, url)
 	o := write(t, right, expiring(t, right, request("k"), time.Hour))

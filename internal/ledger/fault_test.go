@@ -11,7 +11,7 @@ import (
 // An operator declares an order rejected while its POST is still in flight. This frees the idempotency key, and
 // the caller uses the key for a second order. Then the catalog returns a generation for the first order. The
 // ledger must record it as the generation of the first order.
-func TestLateGenerationIsRecordedForFirstOrderOfReusedKey(t *testing.T) { // faults M2, M10
+func TestLateGenerationIsRecordedForFirstOrderOfReusedKey(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("monday"))
@@ -35,7 +35,7 @@ func TestLateGenerationIsRecordedForFirstOrderOfReusedKey(t *testing.T) { // fau
 	})
 }
 
-func TestConstraintViolationIsReportedAsFault(t *testing.T) { // fault M14
+func TestConstraintViolationIsReportedAsFault(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))

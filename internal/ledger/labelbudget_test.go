@@ -27,7 +27,7 @@ func wantNoDifference(t *testing.T, url string) {
 	}
 }
 
-func TestLabelBudgetIsNeverExceeded(t *testing.T) { // fault T5
+func TestLabelBudgetIsNeverExceeded(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		placed, rejected := race(t, open(t, url), url, 40, func(n int) ledger.Request {
 			return labeled(fmt.Sprint("k", n), []string{"apollo", "gemini"}[n%2], 40)

@@ -131,7 +131,7 @@ func TestRepeatedRequestReturnsPlacedOrder(t *testing.T) {
 		moved.Namespace, moved.Owner = "print", "print"
 		wantAnswer(t, l, moved, lifecycle.Reused, "the key of a caller that has changed teams")
 		moved.Caller = "another"
-		wantAction(t, l, moved, lifecycle.Write, "the key of another owner") // fault T1
+		wantAction(t, l, moved, lifecycle.Write, "the key of another owner")
 	})
 }
 
@@ -150,7 +150,7 @@ func TestCertainRejectionFreesIdempotencyKeyAndBudget(t *testing.T) {
 	})
 }
 
-func TestOrderHasOneLeaseAtATime(t *testing.T) { // fault T9
+func TestOrderHasOneLeaseAtATime(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("k"))
@@ -195,7 +195,7 @@ func lapse(t *testing.T, l *ledger.Ledger, url string) {
 	change(t, url, "UPDATE orders SET leased_until = 0")
 }
 
-func TestExpiredLeaseHolderOverwritesNoOutcome(t *testing.T) { // fault T9
+func TestExpiredLeaseHolderOverwritesNoOutcome(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("k"))
@@ -220,7 +220,7 @@ func TestExpiredLeaseHolderOverwritesNoOutcome(t *testing.T) { // fault T9
 	})
 }
 
-func TestOrderWithExpiredLeaseIsResumed(t *testing.T) { // faults T3, T10
+func TestOrderWithExpiredLeaseIsResumed(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		written := write(t, l, request("k"))
@@ -241,7 +241,7 @@ func TestOrderWithExpiredLeaseIsResumed(t *testing.T) { // faults T3, T10
 	})
 }
 
-func TestOrderPastResendWindowNeedsOperatorResolution(t *testing.T) { // fault T11
+func TestOrderPastResendWindowNeedsOperatorResolution(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
@@ -295,7 +295,7 @@ func race(t *testing.T, l *ledger.Ledger, url string, many int, request func(n i
 	return placed, rejected
 }
 
-func TestBudgetIsNeverExceeded(t *testing.T) { // fault T5
+func TestBudgetIsNeverExceeded(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		placed, rejected := race(t, open(t, url), url, 100, func(n int) ledger.Request {
 			r := request(fmt.Sprint("k", n))
@@ -313,7 +313,7 @@ func TestBudgetIsNeverExceeded(t *testing.T) { // fault T5
 	})
 }
 
-func TestALedgerBelongsToOneCatalog(t *testing.T) { // fault T10
+func TestALedgerBelongsToOneCatalog(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		shut(t, open(t, url))
 		_, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://other.example", ResendWindow: window})

@@ -20,7 +20,7 @@ import (
 // lockedFor is the maximum time until the database releases the locks of a host that has vanished.
 const lockedFor = 10 * time.Second
 
-func TestLocksOfHungTransactionExpire(t *testing.T) { // fault M3
+func TestLocksOfHungTransactionExpire(t *testing.T) {
 	for name, statement := range map[string]string{
 		"rows of budgets": `SELECT * FROM budgets FOR UPDATE`,
 		"rows of orders":  `SELECT * FROM orders FOR UPDATE`,
@@ -48,7 +48,7 @@ func TestLocksOfHungTransactionExpire(t *testing.T) { // fault M3
 }
 
 // Resume skips an order that another transaction has locked, so that the lock does not delay the resending of other orders.
-func TestLockedOrderDelaysNoOtherOrders(t *testing.T) { // fault M3
+func TestLockedOrderDelaysNoOtherOrders(t *testing.T) {
 	at := proctest.Database(t)
 	l, other := open(t, at), open(t, at)
 	for _, key := range []string{"locked", "free"} {
@@ -71,7 +71,7 @@ func TestLockedOrderDelaysNoOtherOrders(t *testing.T) { // fault M3
 }
 
 // The recovery alternates between owners, regardless of how many orders each owner has.
-func TestRecoveryAlternatesBetweenOwners(t *testing.T) { // fault M9
+func TestRecoveryAlternatesBetweenOwners(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for n := range 10 {
@@ -97,7 +97,7 @@ func TestRecoveryAlternatesBetweenOwners(t *testing.T) { // fault M9
 	})
 }
 
-func TestTransactionAbortedByConflictIsRepeated(t *testing.T) { // fault M14
+func TestTransactionAbortedByConflictIsRepeated(t *testing.T) {
 	l := open(t, proctest.Database(t))
 	for _, code := range []string{"40001", "40P01"} {
 		given := &pgconn.PgError{Code: code}
@@ -113,7 +113,7 @@ func TestTransactionAbortedByConflictIsRepeated(t *testing.T) { // fault M14
 	}
 }
 
-func TestDatabaseSessionsSetIsolationAndTimeouts(t *testing.T) { // faults M3, M14
+func TestDatabaseSessionsSetIsolationAndTimeouts(t *testing.T) {
 	at := proctest.Database(t)
 	change(t, at, fmt.Sprintf(`ALTER DATABASE %q SET default_transaction_isolation = 'serializable'`, databaseName(t, at)))
 	l := open(t, at)
@@ -167,7 +167,7 @@ func TestLedgerFilesHaveMode0600(t *testing.T) {
 	}
 }
 
-func TestObservationOfLockedOrderFailsFast(t *testing.T) { // fault M3
+func TestObservationOfLockedOrderFailsFast(t *testing.T) {
 	t.Parallel()
 	l := open(t, proctest.Database(t))
 	conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-func TestPruningKeepsTheNewestOrdersOfEachOwner(t *testing.T) { // faults A7, D10
+func TestPruningKeepsTheNewestOrdersOfEachOwner(t *testing.T) {
 	for name, row := range map[string]struct {
 		placed  []string // idempotency keys, oldest first
 		refused []string
@@ -53,7 +53,7 @@ func TestPruningKeepsTheNewestOrdersOfEachOwner(t *testing.T) { // faults A7, D1
 	}
 }
 
-func TestLateGenerationIsRecordedAfterRejectedResend(t *testing.T) { // fault U15
+func TestLateGenerationIsRecordedAfterRejectedResend(t *testing.T) {
 	t.Parallel()
 	l := open(t, ledger.InMemory)
 	first := write(t, l, request("k"))
@@ -71,7 +71,7 @@ func TestLateGenerationIsRecordedAfterRejectedResend(t *testing.T) { // fault U1
 	}
 }
 
-func TestRejectedOrdersAreDeletedAfterADay(t *testing.T) { // fault D10
+func TestRejectedOrdersAreDeletedAfterADay(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("placed")), lifecycle.Named, "g1")

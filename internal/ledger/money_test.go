@@ -14,7 +14,7 @@ func cents(n int64) *int64 { return &n }
 
 // A test in package lifecycle checks the amounts for every sequence of observations. This test checks that budgets
 // contain the resulting amounts.
-func TestBudgetMatchesChargesAndRefundsOfOrder(t *testing.T) { // faults T6, T7
+func TestBudgetMatchesChargesAndRefundsOfOrder(t *testing.T) {
 	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
 		seen            []saw
@@ -22,10 +22,10 @@ func TestBudgetMatchesChargesAndRefundsOfOrder(t *testing.T) { // faults T6, T7
 	}{
 		"no observation":                                {nil, 0, 11},
 		"charge above the reserved price":               {[]saw{{Status: lifecycle.Queued, CostCents: cents(13)}}, 13, 0},
-		"charge of 0 before the end":                    {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}}, 0, 11}, // fault M7
+		"charge of 0 before the end":                    {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}}, 0, 11},
 		"charge below the reserved price":               {[]saw{{Status: lifecycle.Queued, CostCents: cents(4)}}, 4, 7},
 		"several charges, the highest counts":           {[]saw{{Status: lifecycle.Queued, CostCents: cents(13)}, {Status: lifecycle.Running, CostCents: cents(99)}, {Status: lifecycle.Succeeded, CostCents: cents(13)}}, 99, 0},
-		"success without a charge in a list":            {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}, {Status: lifecycle.Succeeded}}, 0, 11}, // fault M7
+		"success without a charge in a list":            {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}, {Status: lifecycle.Succeeded}}, 0, 11},
 		"outdated failure after a refund":               {[]saw{{Status: lifecycle.Refunded, CostCents: cents(9)}, {Status: lifecycle.Failed, CostCents: cents(9)}}, 0, 0},
 		"failure and refund":                            {[]saw{{Status: lifecycle.Failed, CostCents: cents(9)}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
 		"refund after a success":                        {[]saw{{Status: lifecycle.Succeeded, CostCents: cents(9)}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
@@ -56,7 +56,7 @@ func TestBudgetMatchesChargesAndRefundsOfOrder(t *testing.T) { // faults T6, T7
 	}
 }
 
-func TestFirstChargeAboveReservationIsReported(t *testing.T) { // fault T7
+func TestFirstChargeAboveReservationIsReported(t *testing.T) {
 	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
 		reserved int64
@@ -89,7 +89,7 @@ func TestFirstChargeAboveReservationIsReported(t *testing.T) { // fault T7
 	}
 }
 
-func TestGenerationOfAnotherOwnerIsNotFound(t *testing.T) { // fault T2
+func TestGenerationOfAnotherOwnerIsNotFound(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
@@ -157,7 +157,7 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 
 // A generation counts as deleted only if reads return 404 for long enough. A single 404 does not prove a deletion.
 // It may come from a proxy, or from a read under another account's API key.
-func TestGenerationCountsAsDeletedAfterRepeatedNotFound(t *testing.T) { // fault M4
+func TestGenerationCountsAsDeletedAfterRepeatedNotFound(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		late := write(t, l, request("k"))

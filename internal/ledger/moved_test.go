@@ -17,7 +17,7 @@ func moved(key string) ledger.Request {
 	return r
 }
 
-func TestIdempotencyKeyStaysTakenWhenCallerChangesTeam(t *testing.T) { // fault M1
+func TestIdempotencyKeyStaysTakenWhenCallerChangesTeam(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for _, r := range []ledger.Request{request("k"), moved("k")} { // both calls look up the key before either order is written
@@ -49,7 +49,7 @@ func TestIdempotencyKeyStaysTakenWhenCallerChangesTeam(t *testing.T) { // fault 
 	})
 }
 
-func TestConcurrentRequestsInTwoTeamsWriteOneOrder(t *testing.T) { // fault M1
+func TestConcurrentRequestsInTwoTeamsWriteOneOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		var all sync.WaitGroup
@@ -73,7 +73,7 @@ func TestConcurrentRequestsInTwoTeamsWriteOneOrder(t *testing.T) { // fault M1
 	})
 }
 
-func TestOrderOfCallerRemovedMeanwhileIsNotWritten(t *testing.T) { // fault M1
+func TestOrderOfCallerRemovedMeanwhileIsNotWritten(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		removed := errors.New("the caller was removed")
@@ -97,7 +97,7 @@ func TestOrderOfCallerRemovedMeanwhileIsNotWritten(t *testing.T) { // fault M1
 
 // All API keys of an account can access the same generations. If a caller repeats an order with a new forwarded API
 // key, the ledger therefore has two orders for one generation.
-func TestForwardedAPIKeysOfOneAccountMayShareGeneration(t *testing.T) { // fault M10
+func TestForwardedAPIKeysOfOneAccountMayShareGeneration(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for _, apiKey := range []string{"sum-of-the-old-one", "sum-of-the-new-one"} {
@@ -114,7 +114,7 @@ func TestForwardedAPIKeysOfOneAccountMayShareGeneration(t *testing.T) { // fault
 	})
 }
 
-func TestALedgerBelongsToOneAccount(t *testing.T) { // fault M4
+func TestALedgerBelongsToOneAccount(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for _, step := range []struct {
@@ -129,7 +129,7 @@ func TestALedgerBelongsToOneAccount(t *testing.T) { // fault M4
 }
 
 // When the resend window of an order ends, its reserved amount is counted as spent, but its outcome remains unknown.
-func TestReservationIsSpentWhenResendWindowEnds(t *testing.T) { // fault M8
+func TestReservationIsSpentWhenResendWindowEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		limits := ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(100)}
@@ -162,7 +162,7 @@ func TestReservationIsSpentWhenResendWindowEnds(t *testing.T) { // fault M8
 	})
 }
 
-func TestUnconfirmedChargeIsCheckedDailyForAMonth(t *testing.T) { // fault M13
+func TestUnconfirmedChargeIsCheckedDailyForAMonth(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for key, seen := range map[string][]lifecycle.Observation{

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-func TestOpenOrdersOfOwnerAreLimited(t *testing.T) { // fault A6
+func TestOpenOrdersOfOwnerAreLimited(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("first"))
@@ -30,7 +30,7 @@ func TestOpenOrdersOfOwnerAreLimited(t *testing.T) { // fault A6
 	})
 }
 
-func TestRejectedOrdersOfOwnerAreLimitedPerHour(t *testing.T) { // fault D10
+func TestRejectedOrdersOfOwnerAreLimitedPerHour(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("first")), lifecycle.TurnedAway, "")

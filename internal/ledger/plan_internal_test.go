@@ -32,7 +32,7 @@ func TestIdempotencyKeyLookupUsesIndexes(t *testing.T) {
 
 // These queries must use indexes. Otherwise, each query would read the complete ledger, or all orders of an
 // owner.
-func TestSelectiveOrderQueriesUseIndexes(t *testing.T) { // fault D7
+func TestSelectiveOrderQueriesUseIndexes(t *testing.T) {
 	l := opened(t, InMemory)
 	for condition, row := range map[string]struct {
 		args  []any

@@ -42,7 +42,7 @@ func TestSummaryMatchesOrders(t *testing.T) {
 
 // A summary and the pages of a usage report must contain each owner once, in any locale of the database. The locale
 // determines how the database sorts strings. For example, en-US sorts "B" after "a".
-func TestSummaryListsEachOwnerOnceUnderICUCollation(t *testing.T) { // fault M14
+func TestSummaryListsEachOwnerOnceUnderICUCollation(t *testing.T) {
 	at := proctest.Database(t)
 	change(t, at, `CREATE DATABASE american TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
 	l := open(t, changed(t, at, func(u *url.URL) { u.Path = "/american" }))

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestOrderWithBrokenResponseIsResentAndChargedOnce(t *testing.T) { // faults U4, U12, U14, M15
+func TestOrderWithBrokenResponseIsResentAndChargedOnce(t *testing.T) {
 	for name, fault := range map[string]sandbox.Fault{
 		"reset before the response":   {AfterCommit: true, Reset: true},
 		"response cut off":            {Cut: true, CutAfter: 10},
@@ -46,7 +46,7 @@ func TestOrderWithBrokenResponseIsResentAndChargedOnce(t *testing.T) { // faults
 	}
 }
 
-func TestUnknownOutcomeIsReturnedBeforeDeadline(t *testing.T) { // fault U2
+func TestUnknownOutcomeIsReturnedBeforeDeadline(t *testing.T) {
 	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		lost := s.box.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -65,7 +65,7 @@ func TestUnknownOutcomeIsReturnedBeforeDeadline(t *testing.T) { // fault U2
 	})
 }
 
-func TestConcurrentCallsWithOneIdempotencyKeyPlaceOneOrder(t *testing.T) { // fault K8
+func TestConcurrentCallsWithOneIdempotencyKeyPlaceOneOrder(t *testing.T) {
 	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Delay: sandbox.Delay(200 * time.Millisecond)})
 		var all sync.WaitGroup
@@ -102,7 +102,7 @@ func TestOrderIsResentWhileIdempotencyKeyIsInProgress(t *testing.T) {
 	})
 }
 
-func TestOrderIsNotSentIfPriceExceedsItsMaxCost(t *testing.T) { // fault U20
+func TestOrderIsNotSentIfPriceExceedsItsMaxCost(t *testing.T) {
 	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		quote, err := s.client.Catalog.Quote(t.Context(), s.cred, "studio/haiku", s.order("").Inputs)
 		if err != nil {

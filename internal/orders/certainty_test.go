@@ -89,7 +89,7 @@ func createWithin(t *testing.T, c *client, cred catalog.Credential, o order, pat
 	return receipt, failed
 }
 
-func TestRejectionIsWithheldWhileOrderMayExist(t *testing.T) { // fault A10
+func TestRejectionIsWithheldWhileOrderMayExist(t *testing.T) {
 	for name, refusal := range map[string]step{
 		"balance":   refusedNow,
 		"daily cap": {status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`},
@@ -138,7 +138,7 @@ func TestDifferentOrderWithUsedIdempotencyKeyIsNotSent(t *testing.T) {
 	})
 }
 
-func TestAllAttemptsHaveSameAPIKeyIdempotencyKeyAndBody(t *testing.T) { // fault A11
+func TestAllAttemptsHaveSameAPIKeyIdempotencyKeyAndBody(t *testing.T) {
 	numbered := order{ModelID: "m/1", Inputs: []byte(`{"n": 9007199254740993}`), IdempotencyKey: "key-1"}
 	for name, steps := range map[string][]step{
 		"two 503s first":      {away, away, placed},
@@ -188,7 +188,7 @@ func TestDefinitelyRejectedOrderIsSentWithNewAPIKey(t *testing.T) {
 	})
 }
 
-func TestAttemptsContinueForLimitedTimeAfterCallerCancels(t *testing.T) { // fault K7
+func TestAttemptsContinueForLimitedTimeAfterCallerCancels(t *testing.T) {
 	for name, row := range map[string]struct {
 		steps    []step
 		patience time.Duration // timeout of the call; zero means no deadline

@@ -31,7 +31,7 @@ func wantExpired(t *testing.T, err error, want orders.Outcome) {
 
 // Every attempt fails, and the order expires long before the caller's deadline. No attempt may be sent after the
 // order has expired.
-func TestAttemptsEndWithTheExpireTime(t *testing.T) { // fault M16
+func TestAttemptsEndWithTheExpireTime(t *testing.T) {
 	const left = 3 * time.Second
 	for name, test := range map[string]struct {
 		answer step
@@ -70,7 +70,7 @@ func TestAttemptsEndWithTheExpireTime(t *testing.T) { // fault M16
 
 // After a pause that the catalog has requested, the client's first request gets no response. While that request is in
 // flight, the limiter grants no permit to the order, so the order expires.
-func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
+func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, q, resume := openQueue(t)
 		const left = 5 * time.Second
@@ -92,7 +92,7 @@ func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 	})
 }
 
-func TestExpiredOrderOutcomeStaysUnknownAfterRestart(t *testing.T) { // fault M16
+func TestExpiredOrderOutcomeStaysUnknownAfterRestart(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.answers(lost)
@@ -128,7 +128,7 @@ func TestExpiredOrderOutcomeStaysUnknownAfterRestart(t *testing.T) { // fault M1
 	})
 }
 
-func TestAnOrderIsNotPlacedAfterItsExpireTime(t *testing.T) { // fault M16
+func TestAnOrderIsNotPlacedAfterItsExpireTime(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		_, err := r.place("studio", "past", "a harbour", expireIn(-time.Second))
@@ -159,7 +159,7 @@ func TestAnOrderIsNotPlacedAfterItsExpireTime(t *testing.T) { // fault M16
 }
 
 // A proxy resends the request. Although the catalog has accepted the order, the proxy returns an error of its own.
-func TestOutcomeStaysUnknownAfterAmbiguousRejection(t *testing.T) { // fault A10
+func TestOutcomeStaysUnknownAfterAmbiguousRejection(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusNotFound, Body: "<html>", AfterCommit: true, Count: 1})

@@ -43,7 +43,7 @@ func (s *clientStack) briefly(o order, want catalog.Kind) {
 	s.finish()
 }
 
-func TestOrderThatExhaustedBalanceIsNotReportedAsRejected(t *testing.T) { // fault A10
+func TestOrderThatExhaustedBalanceIsNotReportedAsRejected(t *testing.T) {
 	inClientStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *clientStack) { // the balance of 1 cent is sufficient for one haiku
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)

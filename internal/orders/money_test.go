@@ -42,7 +42,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func TestTermsAreCheckedAgainAfterQuote(t *testing.T) { // fault M1
+func TestTermsAreCheckedAgainAfterQuote(t *testing.T) {
 	removed := errors.New("the caller was removed")
 	for name, row := range map[string]struct {
 		terms orders.Terms
@@ -75,7 +75,7 @@ func TestTermsAreCheckedAgainAfterQuote(t *testing.T) { // fault M1
 
 // While one call requests a quote, another call places the same order. The price is above the first call's limit. If
 // the calls use different replicas, the error of the first call must not report that the order was not placed.
-func TestRejectionDoesNotDenyOrderPlacedByOtherReplica(t *testing.T) { // fault M2
+func TestRejectionDoesNotDenyOrderPlacedByOtherReplica(t *testing.T) {
 	for name, same := range map[string]bool{"on another replica": false, "on the same replica": true} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -107,7 +107,7 @@ func TestRejectionDoesNotDenyOrderPlacedByOtherReplica(t *testing.T) { // fault 
 
 // The catalog responds that the idempotency key was used for another order. That order may be an earlier attempt of the
 // same order, so the outcome is unknown.
-func TestKeyReuseErrorFromCatalogMeansUnknownOutcome(t *testing.T) { // fault M11
+func TestKeyReuseErrorFromCatalogMeansUnknownOutcome(t *testing.T) {
 	for body, status := range map[string]int{
 		`{"code":"IDEMPOTENCY_KEY_REUSED","message":"it stands for another order"}`:                          http.StatusConflict,
 		`{"code":"IDEMPOTENCY_CONFLICT","message":"another one"}`:                                            http.StatusUnprocessableEntity,
@@ -132,7 +132,7 @@ func TestKeyReuseErrorFromCatalogMeansUnknownOutcome(t *testing.T) { // fault M1
 
 // The catalog rejects the API key of one replica. The replica cannot settle orders, and must leave them to other
 // replicas.
-func TestReplicaWithRejectedAPIKeyLeavesSettlingToOthers(t *testing.T) { // fault M6
+func TestReplicaWithRejectedAPIKeyLeavesSettlingToOthers(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		revoked, good := s.replica(), s.replica()
 		mustPlace(s, good, "k", "a harbour [fail]")
@@ -158,7 +158,7 @@ func TestReplicaWithRejectedAPIKeyLeavesSettlingToOthers(t *testing.T) { // faul
 
 // The connection of the first attempt fails, so the catalog may have accepted this attempt. The rejection of the second
 // attempt is therefore definite only if the catalog checks the idempotency key before the balance.
-func TestRejectionIsDefiniteIfCatalogChecksIdempotencyKeyFirst(t *testing.T) { // fault M8
+func TestRejectionIsDefiniteIfCatalogChecksIdempotencyKeyFirst(t *testing.T) {
 	for keyFirst, state := range map[bool]lifecycle.State{false: lifecycle.Open, true: lifecycle.Refused} {
 		t.Run(fmt.Sprint(keyFirst), func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -219,7 +219,7 @@ func TestReasonForRejectedResendIsLoggedAndRecorded(t *testing.T) {
 
 // A rejection that may come from a proxy, or that mentions the idempotency key, does not prove that the order was not
 // placed.
-func TestRejectionThatMayComeFromProxyIsNotDefinite(t *testing.T) { // fault M8
+func TestRejectionThatMayComeFromProxyIsNotDefinite(t *testing.T) {
 	for name, fault := range map[string]sandbox.Fault{
 		"HTML page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},
 		"request too large":      {Status: http.StatusRequestEntityTooLarge, Body: `{"code":"TOO_LARGE","message":"too large"}`},
@@ -286,7 +286,7 @@ func TestGenerationReplacedByOperatorHasNoOwner(t *testing.T) {
 // A process leases an order, and is frozen before it sends the POST. If it continues only after the resend window, it
 // must not send the order. In the meantime, an operator may have declared that the order was not placed, and a charge
 // would contradict this.
-func TestFrozenProcessSendsNoOrderAfterResendWindow(t *testing.T) { // fault M12
+func TestFrozenProcessSendsNoOrderAfterResendWindow(t *testing.T) {
 	for name, stopped := range map[string]time.Duration{"longer than the lease": ledger.OrderLease + time.Second, "longer than the resend window": window + time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {

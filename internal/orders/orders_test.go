@@ -35,7 +35,7 @@ func TestRepeatOnOtherReplicaReturnsSameGeneration(t *testing.T) {
 
 // A process that dies just before or just after it sends the POST leaves an order without an outcome in the ledger.
 // Another process must resend the order, and the catalog must charge it only once.
-func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // fault T3
+func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) {
 	for name, post := range map[string]bool{"before the POST": false, "after the POST": true} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -62,7 +62,7 @@ func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // fault T3
 	}
 }
 
-func TestOrderWithLostResponseIsResolvedWithinOneMinute(t *testing.T) { // fault T3
+func TestOrderWithLostResponseIsResolvedWithinOneMinute(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.loses("studio", "k")
@@ -194,7 +194,7 @@ func TestOutcomeStaysUnknownAfterOperatorResolvesOrder(t *testing.T) {
 	})
 }
 
-func TestNoOrderIsResentAfterResendWindow(t *testing.T) { // fault T11
+func TestNoOrderIsResentAfterResendWindow(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.loses("studio", "k")
@@ -210,7 +210,7 @@ func TestNoOrderIsResentAfterResendWindow(t *testing.T) { // fault T11
 	})
 }
 
-func TestOrderIsNotResentWithDifferentAPIKey(t *testing.T) { // fault T10
+func TestOrderIsNotResentWithDifferentAPIKey(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.loses("studio", "k")
@@ -257,7 +257,7 @@ func TestOrdersFailWhileTheLedgerIsUnavailable(t *testing.T) {
 	})
 }
 
-func TestOutcomeIsUnknownIfLedgerCannotRecordIt(t *testing.T) { // fault T4
+func TestOutcomeIsUnknownIfLedgerCannotRecordIt(t *testing.T) {
 	for name, refusal := range map[string]bool{"response with an ID": false, "rejection": true} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -282,7 +282,7 @@ func TestOutcomeIsUnknownIfLedgerCannotRecordIt(t *testing.T) { // fault T4
 	}
 }
 
-func TestLateResponseDoesNotOverwriteRecordedOutcome(t *testing.T) { // fault T9
+func TestLateResponseDoesNotOverwriteRecordedOutcome(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		stopped := s.replica()
 		stopped.answers(func(req *http.Request, _ *http.Response) (*http.Response, error) {

@@ -22,7 +22,7 @@ var ways = map[string]struct{ held, durable, knowsAll bool }{
 	"forwarded key, in memory": {false, false, false},
 }
 
-func TestEachFailedOrderReportsItsOutcome(t *testing.T) { // faults A10, U8, U9
+func TestEachFailedOrderReportsItsOutcome(t *testing.T) {
 	definite, nothingLeft, open := orders.NotPlacedByThisCall, orders.NotPlacedByThisCall, orders.Unknown
 	dear, list, keyless := plainOrder, plainOrder, plainOrder
 	dear.MaxCostCents = new(int64(5))
@@ -97,7 +97,7 @@ func TestEachFailedOrderReportsItsOutcome(t *testing.T) { // faults A10, U8, U9
 	}
 }
 
-func TestGenerationReturnedForTwoOrdersIsLedgerFault(t *testing.T) { // fault M10
+func TestGenerationReturnedForTwoOrdersIsLedgerFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClient(t, &script{steps: []step{placed}}) // the catalog returns the same generation for every order
 		other := plainOrder

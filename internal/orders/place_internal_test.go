@@ -8,7 +8,7 @@ import (
 )
 
 func TestTooManyOrdersErrorReportsNotPlacedByThisCall(t *testing.T) {
-	for _, tooMany := range []error{ledger.ErrTooManyOpen, ledger.ErrTooManyRefused} { // faults A6 and D10
+	for _, tooMany := range []error{ledger.ErrTooManyOpen, ledger.ErrTooManyRefused} {
 		err := (&placing{}).unasked(tooMany)
 		if e, ok := err.(*Error); !ok || e.Outcome != NotPlacedByThisCall || catalog.KindOf(err) != catalog.KindBusy { //nolint:errorlint // exact type
 			t.Errorf("the error is %v", err)

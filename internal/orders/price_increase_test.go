@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestChargeAboveQuoteIsLoggedAndCounted(t *testing.T) { // fault T7
+func TestChargeAboveQuoteIsLoggedAndCounted(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		price, limit := s.price(), int64(500)
 		charge := price + 7
@@ -35,7 +35,7 @@ func TestChargeAboveQuoteIsLoggedAndCounted(t *testing.T) { // fault T7
 	})
 }
 
-func TestChargeAboveQuoteReadLaterIsLoggedAndCountedOnce(t *testing.T) { // fault T7
+func TestChargeAboveQuoteReadLaterIsLoggedAndCountedOnce(t *testing.T) {
 	for name, read := range map[string]func(*replica, catalog.Generation){
 		"by a poll":      (*replica).poll,
 		"by the settler": func(r *replica, _ catalog.Generation) { settles(3*time.Minute, r) },

@@ -22,7 +22,7 @@ func broken(owner string) func(*http.Request) error {
 	}
 }
 
-func TestFailingOrdersOfOneTeamDelayNoOtherTeam(t *testing.T) { // fault M9
+func TestFailingOrdersOfOneTeamDelayNoOtherTeam(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.befores(broken("studio"))
@@ -44,7 +44,7 @@ func TestFailingOrdersOfOneTeamDelayNoOtherTeam(t *testing.T) { // fault M9
 }
 
 // The recovery sends an attempt under each lease that it acquires.
-func TestRecoverySendsAttemptUnderEachLease(t *testing.T) { // fault M9
+func TestRecoverySendsAttemptUnderEachLease(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.loses("studio", "k")

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestAPIKeyRotationDuringRecoveryCausesNoSecondCharge(t *testing.T) { // faults A11, T10
+func TestAPIKeyRotationDuringRecoveryCausesNoSecondCharge(t *testing.T) {
 	inStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000, func(s *stack) {
 		r := s.replica()
 		r.loses("studio", "k")
@@ -50,7 +50,7 @@ func TestAPIKeyRotationDuringRecoveryCausesNoSecondCharge(t *testing.T) { // fau
 	})
 }
 
-func TestOwnUncertainAttemptKeepsOutcomeUnknown(t *testing.T) { // fault A10
+func TestOwnUncertainAttemptKeepsOutcomeUnknown(t *testing.T) {
 	for name, row := range map[string]struct {
 		meanwhile func(*stack, ledger.Order)
 		refused   bool // whether the caller loses the permission to order this model during the attempt
@@ -125,7 +125,7 @@ func (s *stack) restartedAfterLostResponse() (restarted *replica, posts int) {
 	return s.replica(), s.posts()
 }
 
-func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // fault M4
+func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		restarted, posts := s.restartedAfterLostResponse()
 		s.ledger.AccountUnknown.Store(true)
@@ -163,7 +163,7 @@ func TestNoOrderIsResentUnderARejectedAPIKey(t *testing.T) {
 	})
 }
 
-func TestAnOrderWaitsUntilTheAccountIsKnown(t *testing.T) { // fault M4
+func TestAnOrderWaitsUntilTheAccountIsKnown(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		s.ledger.AccountUnknown.Store(true)

@@ -66,7 +66,7 @@ func mustPlace(s *stack, r *replica, key, prompt string) catalog.Generation {
 	return receipt.Generation
 }
 
-func TestRefundOfUnwatchedOrderIsReturnedToBudget(t *testing.T) { // fault T6
+func TestRefundOfUnwatchedOrderIsReturnedToBudget(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		mustPlace(s, r, "k", "a harbour [fail]")
@@ -119,7 +119,7 @@ func TestOutdatedListDoesNotHideRefunds(t *testing.T) {
 	})
 }
 
-func TestRefundAfterSettledSuccessIsReturnedToBudget(t *testing.T) { // fault T6
+func TestRefundAfterSettledSuccessIsReturnedToBudget(t *testing.T) {
 	for name, sees := range map[string]func(*stack, *replica, catalog.Version){
 		"by a read": func(s *stack, r *replica, read catalog.Version) {
 			r.orders.Hub.Observe(s.Context(), r.held("studio"), read, true)

@@ -91,7 +91,7 @@ func lockOrders(t *testing.T, url string) (unlock func()) {
 // The catalog has requested a pause, and the caller's deadline approaches while the order is waiting. Before Easel returns
 // an error with the outcome NotPlaced, it withdraws the order in the ledger. If the ledger is unavailable, the outcome in
 // the error is Unknown, and the next process resends the order.
-func TestNotPlacedIsReturnedOnlyAfterOrderIsWithdrawn(t *testing.T) { // fault A10
+func TestNotPlacedIsReturnedOnlyAfterOrderIsWithdrawn(t *testing.T) {
 	for name, url := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") },
 		"PostgreSQL": func(t *testing.T) string { return proctest.Database(t) },
@@ -200,7 +200,7 @@ func (h onLost) Handle(_ context.Context, r slog.Record) error {
 
 // An order is written and waits for the catalog. Then another process acquires its lease, and the ledger becomes
 // unavailable.
-func TestOutcomeIsUnknownIfLeaseIsLostAndLedgerIsDown(t *testing.T) { // fault A10
+func TestOutcomeIsUnknownIfLeaseIsLostAndLedgerIsDown(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ledger.db")
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &busyCatalog{refusal: step{status: 429}, retryAfter: "30", until: time.Now().Add(30 * time.Second)}

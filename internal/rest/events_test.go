@@ -202,7 +202,7 @@ func TestLastEventIDHeaderSetsKnownEtag(t *testing.T) {
 	})
 }
 
-func TestStreamEndsIfClientDoesNotRead(t *testing.T) { // fault L1
+func TestStreamEndsIfClientDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		ended := make(chan struct{})
@@ -229,7 +229,7 @@ func TestStreamEndsIfClientDoesNotRead(t *testing.T) { // fault L1
 	})
 }
 
-func TestIdleStreamOutlivesSendTimeout(t *testing.T) { // fault N3
+func TestIdleStreamOutlivesSendTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {

@@ -101,7 +101,7 @@ func TestJSONContainsZeroValuesButOmitsUnsetFields(t *testing.T) {
 	}
 }
 
-func TestIdempotencyKeyIsAcceptedInHeaderOrBody(t *testing.T) { // fault I4
+func TestIdempotencyKeyIsAcceptedInHeaderOrBody(t *testing.T) {
 	studio := servertest.NewStudio()
 	studio.Create = func(_ context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 		return &easelv1.CreateGenerationResponse{Generation: &easelv1.Generation{GenerationId: req.GetIdempotencyKey()}}, nil
@@ -143,7 +143,7 @@ func TestIdempotencyKeyIsAcceptedInHeaderOrBody(t *testing.T) { // fault I4
 	}
 }
 
-func TestInvalidRequestIsRejectedWithReasonAndOutcome(t *testing.T) { // fault A10
+func TestInvalidRequestIsRejectedWithReasonAndOutcome(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	for _, test := range []struct {
 		name, method, path, body string
@@ -209,7 +209,7 @@ func TestUnsupportedMethodResponseListsAllowedMethods(t *testing.T) {
 	}
 }
 
-func TestEscapedIDInPathIsDecodedOnce(t *testing.T) { // fault I3
+func TestEscapedIDInPathIsDecodedOnce(t *testing.T) {
 	studio := servertest.NewStudio()
 	studio.Model = func(_ context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
 		return &easelv1.GetModelResponse{Model: &easelv1.Model{ModelId: req.GetModelId()}}, nil

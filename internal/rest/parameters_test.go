@@ -132,7 +132,7 @@ func unknownQuery() string {
 	return query.String()
 }
 
-func TestNumberOfReportedUnknownParametersIsLimited(t *testing.T) { // fault D13
+func TestNumberOfReportedUnknownParametersIsLimited(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	_, text := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations?"+unknownQuery(), ""))
 	st := servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")

@@ -43,7 +43,7 @@ func runChild(path string) {
 	select {}
 }
 
-func TestAcceptedOrdersAndBalancesSurviveKills(t *testing.T) { // fault S1
+func TestAcceptedOrdersAndBalancesSurviveKills(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	key := prepareKey(t, path)
 	life := &client{account: &account{t: t, key: key}, accepted: map[string]string{}}

@@ -49,7 +49,7 @@ func TestChargeEqualsQuotedPrice(t *testing.T) {
 	}
 }
 
-func TestConcurrentCreatesNeverOverspendBalance(t *testing.T) { // fault S3
+func TestConcurrentCreatesNeverOverspendBalance(t *testing.T) {
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "catalog.db")} {
 		sh := open(t, sandbox.Config{Path: path, Speed: 0.001})
 		for _, c := range []struct{ creates, balance int }{{2, 1}, {2, 1}, {2, 1}, {2, 1}, {32, 5}, {8, 0}} {
@@ -65,7 +65,7 @@ func TestConcurrentCreatesNeverOverspendBalance(t *testing.T) { // fault S3
 	}
 }
 
-func TestConcurrentBodiesUnderOneIdempotencyKeyAreChargedOnce(t *testing.T) { // fault S4
+func TestConcurrentBodiesUnderOneIdempotencyKeyAreChargedOnce(t *testing.T) {
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "catalog.db")} {
 		sh := open(t, sandbox.Config{Path: path, Speed: 0.001})
 		for round := range 10 {
@@ -90,7 +90,7 @@ func TestConcurrentBodiesUnderOneIdempotencyKeyAreChargedOnce(t *testing.T) { //
 	}
 }
 
-func TestIdempotencyKeyWithDifferentBodyIsRejected(t *testing.T) { // fault S4
+func TestIdempotencyKeyWithDifferentBodyIsRejected(t *testing.T) {
 	sh := open(t, fast())
 	id := sh.create(haiku, "Idempotency-Key", "k")
 	sh.do("POST", "/generations", small, "Idempotency-Key", "k").want(t, 422, "IDEMPOTENCY_KEY_REUSED")
@@ -166,7 +166,7 @@ func TestDailyCapOfAPIKeyOverridesDefault(t *testing.T) {
 	}
 }
 
-func TestSixtyFourWritersNeverSeeALockedDatabase(t *testing.T) { // fault S2
+func TestSixtyFourWritersNeverSeeALockedDatabase(t *testing.T) {
 	sh := open(t, sandbox.Config{Path: filepath.Join(t.TempDir(), "catalog.db"), Speed: 5000, FailureRate: 0.3})
 	if err := sh.s.TopUp(t.Context(), sh.key, 100_000, ""); err != nil {
 		t.Fatal(err)

@@ -119,7 +119,7 @@ func orderStruct(name string, v *structpb.Value) *easelv1.CreateGenerationReques
 	})
 }
 
-func TestInvalidRequestsAreRejectedWithFieldViolations(t *testing.T) { // covers the faults I2, I4, I5 and M15 in cmd/easel/faults_test.go
+func TestInvalidRequestsAreRejectedWithFieldViolations(t *testing.T) {
 	t.Parallel()
 	overBothOnPorts(t, func(t *testing.T, s *stack, c caller) {
 		inputs := badInputs
@@ -139,7 +139,7 @@ func TestInvalidRequestsAreRejectedWithFieldViolations(t *testing.T) { // covers
 	})
 }
 
-func TestGenerationIDsCannotChangeUpstreamRoute(t *testing.T) { // fault I3
+func TestGenerationIDsCannotChangeUpstreamRoute(t *testing.T) {
 	t.Parallel()
 	overBothOnPorts(t, func(t *testing.T, s *stack, c caller) {
 		for _, id := range []string{"%2f", "%2e%2e", "..%2fme", "...", "a?b", "a#b", "a;b", "a&b=c", "x:wait", "x:watch", "content"} {

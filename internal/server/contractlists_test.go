@@ -42,7 +42,7 @@ func TestEveryListAndMapInContractHasMaximumSize(t *testing.T) {
 	}
 }
 
-func TestOversizedListIsReportedAsOneViolation(t *testing.T) { // fault D1
+func TestOversizedListIsReportedAsOneViolation(t *testing.T) {
 	check, err := newRules()
 	if err != nil {
 		t.Fatal(err)

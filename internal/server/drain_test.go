@@ -187,7 +187,7 @@ func TestServeReturnsIfContextIsAlreadyCanceled(t *testing.T) {
 	})
 }
 
-func TestStreamOfUnreachableClientEndsWithin45Seconds(t *testing.T) { // fault N2
+func TestStreamOfUnreachableClientEndsWithin45Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		ended := make(chan struct{})

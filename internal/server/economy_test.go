@@ -88,7 +88,7 @@ func TestGetReadsCatalogOnlyIfWatchedStateIsTooStale(t *testing.T) {
 	}, seldom)
 }
 
-func TestGetReturnsWatchedStateDuringCatalogOutage(t *testing.T) { // fault U1
+func TestGetReturnsWatchedStateDuringCatalogOutage(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		id := underWatch(t, c)
 		known, err := getWithin(t, c, id, nil)

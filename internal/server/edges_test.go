@@ -50,7 +50,7 @@ func TestHeadersAboveSizeLimitAreRejected(t *testing.T) {
 	}
 }
 
-func TestMessagesAboveSizeLimitAreRejected(t *testing.T) { // fault I1
+func TestMessagesAboveSizeLimitAreRejected(t *testing.T) {
 	for _, inputs := range []int{service.DefaultMaxInputs, service.DefaultMaxInputs * 3 / 2} {
 		probeMessage(t, serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.MaxInputs = inputs }), inputs+256<<10)
 	}
@@ -79,7 +79,7 @@ func probeMessage(t *testing.T, s *site, limit int) {
 	}
 }
 
-func TestIncompleteTLSHandshakeTimesOut(t *testing.T) { // fault L9
+func TestIncompleteTLSHandshakeTimesOut(t *testing.T) {
 	files := newTLSFiles(t, "server")
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
@@ -138,7 +138,7 @@ func TestSlowBodyAndIdleConnectionAreAllowedBeforeTimeout(t *testing.T) {
 	})
 }
 
-func TestPingsFasterThanAllowedEndTheConnection(t *testing.T) { // fault L8
+func TestPingsFasterThanAllowedEndTheConnection(t *testing.T) {
 	// The gRPC library's client sends at most one ping per 10 s, so the test writes the HTTP/2 frames itself.
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
@@ -229,7 +229,7 @@ func TestCallAboveConnectionStreamLimitWaits(t *testing.T) {
 	})
 }
 
-func TestConnectionWithIncompleteBodyIsClosed(t *testing.T) { // fault L9
+func TestConnectionWithIncompleteBodyIsClosed(t *testing.T) {
 	for _, test := range []struct {
 		name, header string
 		code         int
@@ -269,7 +269,7 @@ func TestConnectionWithIncompleteBodyIsClosed(t *testing.T) { // fault L9
 	}
 }
 
-func TestConnectionWithIncompleteHeadersIsClosed(t *testing.T) { // fault L9
+func TestConnectionWithIncompleteHeadersIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
 		conn := dialPipe(t, s.HTTPPipe)
@@ -334,7 +334,7 @@ func TestListenersHaveALimitOfConnections(t *testing.T) {
 	}
 }
 
-func TestRESTDownloadMayStallForUpToTwoMinutes(t *testing.T) { // fault L1
+func TestRESTDownloadMayStallForUpToTwoMinutes(t *testing.T) {
 	files := newTLSFiles(t, "server")
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {

@@ -184,7 +184,7 @@ func (r row) check(t *testing.T, st *status.Status, err error) {
 	if r.call == "create" {
 		outcome = cmp.Or(r.outcome, mayExist)
 	}
-	if got := outcomeOf(t, st); got != outcome { // fault A10
+	if got := outcomeOf(t, st); got != outcome {
 		t.Errorf("the outcome of the order is %q, want %q", got, outcome)
 	}
 	if got := metadataOf(t, st)["upstream_code"]; got != r.upstream {
@@ -194,10 +194,10 @@ func (r row) check(t *testing.T, st *status.Status, err error) {
 		t.Error("no upstream_status in the metadata")
 	}
 	if strings.Contains(st.Message(), "<html>") || strings.Contains(st.Message(), "secret") {
-		t.Errorf("the message contains the catalog's page: %s", st.Message()) // fault U4
+		t.Errorf("the message contains the catalog's page: %s", st.Message())
 	}
 	if n := proto.Size(st.Proto()); n > 4<<10 {
-		t.Errorf("the status has %d bytes", n) // fault I6
+		t.Errorf("the status has %d bytes", n)
 	}
 }
 

@@ -230,7 +230,7 @@ func TestTeamWatchSendsOnlyGenerationsThatMatchItsFilter(t *testing.T) {
 	})
 }
 
-func TestWatchReportsForeignGenerationLikeUnknownGeneration(t *testing.T) { // fault T2
+func TestWatchReportsForeignGenerationLikeUnknownGeneration(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		foreign := create(t, as("shop"), order(t, text, "k", "a lake"))

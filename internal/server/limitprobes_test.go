@@ -18,7 +18,7 @@ import (
 )
 
 // Each request at its limit must pass validation, and each request past its limit must be rejected as invalid.
-func TestRequestsAboveLimitsAreInvalidAndAtLimitsValid(t *testing.T) { // covers the faults I2, I4 and I5 in cmd/easel/faults_test.go
+func TestRequestsAboveLimitsAreInvalidAndAtLimitsValid(t *testing.T) {
 	id := strings.Repeat("a", idLimit)
 	nested := func(depth int) proto.Message {
 		return &easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)}
@@ -147,7 +147,7 @@ func echoOrder(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"id":"gen_`+r.Header.Get("Idempotency-Key")+`","status":"queued",`+strings.TrimPrefix(string(body), "{"))
 }
 
-func TestAPageHasAtMostAThousandRenders(t *testing.T) { // fault I5
+func TestAPageHasAtMostAThousandRenders(t *testing.T) {
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		for _, size := range []int32{pageLimit, pageLimit + 1} {
 			resp := &easelv1.ListGenerationsResponse{}
@@ -170,7 +170,7 @@ func listLong(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "["+strings.Join(records, ",")+"]")
 }
 
-func TestGenerationsWatchedByOneCallerAreLimited(t *testing.T) { // fault A4
+func TestGenerationsWatchedByOneCallerAreLimited(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

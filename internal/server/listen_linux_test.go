@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestAcceptedConnectionHasTCPUserTimeout(t *testing.T) { // fault N2
+func TestAcceptedConnectionHasTCPUserTimeout(t *testing.T) {
 	listener, err := bind("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func TestLogRateOfUnauthenticatedCallsIsLimited(t *testing.T) {
 	})
 }
 
-func TestUnauthenticatedCallIsRejectedBeforeRequestArrives(t *testing.T) { // faults A1 and A2 in cmd/easel/faults_test.go
+func TestUnauthenticatedCallIsRejectedBeforeRequestArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
 		stream, err := s.GRPC.NewStream(t.Context(), &easelv1.GenerationService_ServiceDesc.Streams[0], easelv1.GenerationService_WatchGeneration_FullMethodName)

@@ -71,7 +71,7 @@ func TestWatchCanBeOpenedDuringCatalogOutage(t *testing.T) {
 	}
 }
 
-func TestRejectedSharedKeyIsReportedAsInternalError(t *testing.T) { // fault U7
+func TestRejectedSharedKeyIsReportedAsInternalError(t *testing.T) {
 	t.Parallel()
 	held, logs := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("sandbox_live_wrong") }), &servertest.Buffer{}
 	s := newStack(t, func(o *options) {

@@ -40,7 +40,7 @@ const (
 )
 
 // This test covers orders that Easel rejects. Orders that the catalog rejects are in errorTable.
-func TestOrderRejectedBeforeSendingIsNotPlaced(t *testing.T) { // faults A10 and U20 in cmd/easel/faults_test.go
+func TestOrderRejectedBeforeSendingIsNotPlaced(t *testing.T) {
 	t.Parallel()
 	limited := func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = new(int64(0)) }
 	for name, row := range map[string]struct {
@@ -85,7 +85,7 @@ func TestOrderRejectedBeforeSendingIsNotPlaced(t *testing.T) { // faults A10 and
 }
 
 // The call has no deadline, so Easel itself must stop resending the order.
-func TestThrottledOrderHasUnknownOutcome(t *testing.T) { // fault A10
+func TestThrottledOrderHasUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusTooManyRequests, Body: `{}`})
@@ -145,7 +145,7 @@ func sharedStackFrom(t *testing.T, file string, change ...func(*options)) *stack
 	return s
 }
 
-func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // fault T1
+func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) {
 	t.Parallel()
 	s := sharedStack(t, []string{"shop", "blog"})
 	shop := create(t, grpcCaller{s, "shop"}, order(t, text, "monday", "a lake"))
@@ -167,7 +167,7 @@ func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // fau
 	wantStatus(t, err, codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", 409)
 }
 
-func TestAnonymousCallersAreOneOwner(t *testing.T) { // fault T1
+func TestAnonymousCallersAreOneOwner(t *testing.T) {
 	t.Parallel()
 	var s *stack
 	held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret(s.key) })
@@ -178,7 +178,7 @@ func TestAnonymousCallersAreOneOwner(t *testing.T) { // fault T1
 	}
 }
 
-func TestOrderIsNotSentAfterItsExpireTime(t *testing.T) { // fault M16
+func TestOrderIsNotSentAfterItsExpireTime(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		place := func(key string, left time.Duration) error {

@@ -47,7 +47,7 @@ func wantOverQuota(t *testing.T, err error) {
 	}
 }
 
-func TestStreamAboveQuotaIsRejectedImmediately(t *testing.T) { // fault L5
+func TestStreamAboveQuotaIsRejectedImmediately(t *testing.T) {
 	for name, row := range map[string]struct {
 		limits Limits
 		open   int
@@ -92,7 +92,7 @@ func TestStreamAboveQuotaIsRejectedImmediately(t *testing.T) { // fault L5
 	}
 }
 
-func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // fault L5
+func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) {
 	files := newTLSFiles(t, "server")
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
@@ -133,7 +133,7 @@ func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // fault L5
 	})
 }
 
-func TestEndedStreamsReleaseTheirQuota(t *testing.T) { // fault L5
+func TestEndedStreamsReleaseTheirQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		var end func(context.Context) error
@@ -271,7 +271,7 @@ func TestCallAboveConcurrencyLimitIsRejectedImmediately(t *testing.T) {
 	}
 }
 
-func TestQuotaIsCountedPerCallerAndInTotal(t *testing.T) { // fault L5
+func TestQuotaIsCountedPerCallerAndInTotal(t *testing.T) {
 	c := newCounts("calls", 2, 3, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED, "wait")
 	leave := func(caller string, n int, want easelv1.ErrorReason) func() {
 		t.Helper()

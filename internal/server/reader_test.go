@@ -64,7 +64,7 @@ func busy(c *busyCatalog) func(*options) {
 // buffer grows on a fast connection.
 var windows = []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10), grpc.WithStaticConnWindowSize(1 << 20)}
 
-func TestStuckWatchEndsAfter30SecondsWithoutDelayingOthers(t *testing.T) { // fault L1
+func TestStuckWatchEndsAfter30SecondsWithoutDelayingOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		catalog := &busyCatalog{size: 100 << 10}
 		s := newStack(t, busy(catalog))
@@ -104,7 +104,7 @@ func TestStuckWatchEndsAfter30SecondsWithoutDelayingOthers(t *testing.T) { // fa
 	})
 }
 
-func TestStuckDownloadEndsAfterTwoMinutes(t *testing.T) { // fault L1
+func TestStuckDownloadEndsAfterTwoMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStack(t, busy(&busyCatalog{}))
 		stream, err := easelv1.NewGenerationServiceClient(s.grpc).DownloadGeneration(grpcCaller{s, s.key}.keyed(t.Context()),
@@ -125,7 +125,7 @@ func TestStuckDownloadEndsAfterTwoMinutes(t *testing.T) { // fault L1
 	})
 }
 
-func TestStuckWatchWithLargeMessagesUsesAtMost256KiB(t *testing.T) { // fault L1
+func TestStuckWatchWithLargeMessagesUsesAtMost256KiB(t *testing.T) {
 	if raceDetector {
 		t.Skip("memory is not meaningful under the race detector")
 	}
@@ -184,7 +184,7 @@ func goroutines(function string) (n int) {
 	return n
 }
 
-func TestIdleWatchSendsHeartbeatAtLeastEvery16Seconds(t *testing.T) { // fault N3
+func TestIdleWatchSendsHeartbeatAtLeastEvery16Seconds(t *testing.T) {
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		heard, longest, beats := time.Now(), time.Duration(0), 0
@@ -205,7 +205,7 @@ func TestIdleWatchSendsHeartbeatAtLeastEvery16Seconds(t *testing.T) { // fault N
 	})
 }
 
-func TestManyWatchesOpenedAndCancelledLeakNoResources(t *testing.T) { // fault L3
+func TestManyWatchesOpenedAndCancelledLeakNoResources(t *testing.T) {
 	times := soak(25_000, 1_000_000)
 	if testing.Short() {
 		times = 5_000

@@ -43,7 +43,7 @@ var streams = map[string]func(ctx context.Context, c caller, id string, heartbea
 	},
 }
 
-func TestAttackByRemovedCallerEndsAtNextHeartbeat(t *testing.T) { // fault A9
+func TestAttackByRemovedCallerEndsAtNextHeartbeat(t *testing.T) {
 	const heartbeat = 15 * time.Second
 	for form, as := range forms {
 		for name, stream := range streams {
@@ -88,7 +88,7 @@ func wantRemoved(t *testing.T, err error) {
 	}
 }
 
-func TestStreamEndsIfItsCallersTeamOrRoleChanges(t *testing.T) { // fault T8
+func TestStreamEndsIfItsCallersTeamOrRoleChanges(t *testing.T) {
 	for name, changed := range map[string]string{
 		"another team":            "teams: {a: {}, b: {}}\ncallers: [{name: shop, team: b, operator: true, %s}]\n",
 		"no team":                 "teams: {a: {}}\ncallers: [{name: shop, operator: true, %s}]\n",
@@ -122,7 +122,7 @@ func TestStreamEndsIfItsCallersTeamOrRoleChanges(t *testing.T) { // fault T8
 	}
 }
 
-func TestStreamEndsWhenCallersCertificateBecomesInvalid(t *testing.T) { // fault A9
+func TestStreamEndsWhenCallersCertificateBecomesInvalid(t *testing.T) {
 	const heartbeat, life = 15 * time.Second, 100 * time.Second
 	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the time at which a synctest bubble starts
 	for form, as := range forms {

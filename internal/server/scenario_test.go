@@ -153,7 +153,7 @@ func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationReques
 	return quoted
 }
 
-func TestQuotedPriceIsCharged(t *testing.T) { // fault U20
+func TestQuotedPriceIsCharged(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		before := balance(t, s, c)
@@ -212,7 +212,7 @@ func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
 	})
 }
 
-func TestTextResultIsReturnedInGeneration(t *testing.T) { // fault I2
+func TestTextResultIsReturnedInGeneration(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, &easelv1.CreateGenerationRequest{
@@ -253,7 +253,7 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 	})
 }
 
-func TestOrderWithLostResponseIsChargedOnceAndKeepsItsID(t *testing.T) { // fault U14
+func TestOrderWithLostResponseIsChargedOnceAndKeepsItsID(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})

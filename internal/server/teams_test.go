@@ -74,7 +74,7 @@ var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (i
 	},
 }
 
-func TestForeignGenerationIsReportedLikeUnknownGeneration(t *testing.T) { // faults L7 and T2 in cmd/easel/faults_test.go
+func TestForeignGenerationIsReportedLikeUnknownGeneration(t *testing.T) {
 	t.Parallel()
 	for form, as := range forms {
 		for owner, open := range strangers {

@@ -220,7 +220,7 @@ func TestClientCertificateOfUnknownAuthorityIsRejected(t *testing.T) {
 	}
 }
 
-func TestAttackWithoutClientCertificateIsRejectedIfRequired(t *testing.T) { // fault A13
+func TestAttackWithoutClientCertificateIsRejectedIfRequired(t *testing.T) {
 	t.Parallel()
 	files := newTLSFiles(t, "server")
 	for _, test := range []struct {
@@ -274,7 +274,7 @@ func TestPlaintextAndOldTLSAreRejected(t *testing.T) {
 	}
 }
 
-func TestCertificateIsAcceptedWhileOneChainIsTrusted(t *testing.T) { // fault A9
+func TestCertificateIsAcceptedWhileOneChainIsTrusted(t *testing.T) {
 	const short, long = time.Hour, 3 * time.Hour
 	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the time at which a synctest bubble starts
 	files, other := newTLSFiles(t, "server"), newAuthority(t)
@@ -312,7 +312,7 @@ func TestCertificateIsAcceptedWhileOneChainIsTrusted(t *testing.T) { // fault A9
 	}
 }
 
-func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // fault X4
+func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) {
 	files := newTLSFiles(t, "0")
 	var handshakes int
 	seen := map[string]int{}

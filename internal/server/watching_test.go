@@ -99,7 +99,7 @@ func finished(t *testing.T, c caller, size string) string {
 	return g.GetGenerationId()
 }
 
-func TestInterruptedDownloadResumesAtReportedOffset(t *testing.T) { // fault U16
+func TestInterruptedDownloadResumesAtReportedOffset(t *testing.T) {
 	s := newStack(t)
 	c := grpcCaller{s, s.key}
 	id := finished(t, c, "640x400")
@@ -148,7 +148,7 @@ func TestDeletedContentIsReportedAsNoContent(t *testing.T) {
 	})
 }
 
-func TestOrderNotYetInCatalogIsNeitherMissingNorDeleted(t *testing.T) { // fault U10
+func TestOrderNotYetInCatalogIsNeitherMissingNorDeleted(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))

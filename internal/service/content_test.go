@@ -100,7 +100,7 @@ func TestAResultIsCutIntoChunksWithChecksums(t *testing.T) {
 	}
 }
 
-func TestInterruptedDownloadHasNoSummary(t *testing.T) { // fault U16
+func TestInterruptedDownloadHasNoSummary(t *testing.T) {
 	for name, broken := range map[string]error{
 		"an error":                errors.New("the line is cut"),
 		"an error that wraps EOF": fmt.Errorf("cut: %w", io.EOF),
@@ -202,7 +202,7 @@ func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err 
 	return took, err
 }
 
-func TestDownloadEndsOneMinuteAfterUnreadMessage(t *testing.T) { // fault L1
+func TestDownloadEndsOneMinuteAfterUnreadMessage(t *testing.T) {
 	const never = -1
 	for name, row := range map[string]struct {
 		takes time.Duration // time that the caller needs to read a message

@@ -172,7 +172,7 @@ var attacks = map[string][]struct {
 	"TLS":    {{"half-open handshakes", halfHandshakes, 1000}},
 }
 
-func TestAttacksOnProtocolsCostLittleMemoryAndDelayNoOthers(t *testing.T) { // fault L9
+func TestAttacksOnProtocolsCostLittleMemoryAndDelayNoOthers(t *testing.T) {
 	for _, on := range []struct {
 		address, kind string
 		encrypted     bool

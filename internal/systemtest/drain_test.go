@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestSIGTERMEndsFiveThousandWatchesWithinTenSeconds(t *testing.T) { // fault N4
+func TestSIGTERMEndsFiveThousandWatchesWithinTenSeconds(t *testing.T) {
 	const watches, each = 5000, 1000 // 5,000 watches in total, 1,000 on each connection
 	s := proctest.NewStack(t, "--speed", "0.0001").With(proctest.Settings{"EASEL_CALLER_STREAMS": "5001"}).Serve()
 	ctx := proctest.Bearing(t.Context(), s.Sandbox.Key)

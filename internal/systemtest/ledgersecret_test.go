@@ -29,7 +29,7 @@ func secretLedger(t *testing.T) (ledger string, lockOut func()) {
 	}
 }
 
-func TestLedgerPasswordAppearsInNoOutputOfProcess(t *testing.T) { // fault X3
+func TestLedgerPasswordAppearsInNoOutputOfProcess(t *testing.T) {
 	ledger, lockOut := secretLedger(t)
 	collector := &sink{}
 	telemetry := httptest.NewServer(collector)

@@ -149,7 +149,7 @@ func search(t *testing.T, where, text string) {
 	}
 }
 
-func TestAPIKeyAppearsInNoOutputOfProcess(t *testing.T) { // faults X3 and U22 in cmd/easel/faults_test.go
+func TestAPIKeyAppearsInNoOutputOfProcess(t *testing.T) {
 	for mode, env := range map[string]map[string]string{
 		"forwarded": {},
 		"shared":    {"EASEL_UPSTREAM_KEY_FILE": proctest.File(t, canary+"\n")},

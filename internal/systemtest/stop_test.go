@@ -22,7 +22,7 @@ func deadCollector(t *testing.T) *proctest.Wire {
 // Each of three servers must exit within ten seconds. They export to different collectors: one that is not
 // running, one that never responds, and a slow one. The catalog of the second server also never responds to an
 // order.
-func TestProcessExitsInTenSecondsDespiteCollectorFaults(t *testing.T) { // faults N4 and N5 in cmd/easel/faults_test.go
+func TestProcessExitsInTenSecondsDespiteCollectorFaults(t *testing.T) {
 	t.Parallel()
 	const lag = 2 * time.Second
 	after := proctest.Settings{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // 6 s, which is longer than the constant lag and than the drain timeout of 4 s below

@@ -117,7 +117,7 @@ func (s traced) caller(t *testing.T) func() time.Duration {
 }
 
 // A collector that never responds must not make calls much slower, even on a busy machine.
-func TestUnresponsiveCollectorBarelySlowsCalls(t *testing.T) { // fault N5
+func TestUnresponsiveCollectorBarelySlowsCalls(t *testing.T) {
 	stuck := deadCollector(t)
 	settings := map[string]string{"OTEL_BSP_SCHEDULE_DELAY": "20", "OTEL_BSP_EXPORT_TIMEOUT": "1000", "OTEL_EXPORTER_OTLP_TIMEOUT": "1000"}
 	var calls [2]func() time.Duration

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestExtraBytesAfterCatalogResponseAreNotLogged(t *testing.T) { // fault X3
+func TestExtraBytesAfterCatalogResponseAreNotLogged(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

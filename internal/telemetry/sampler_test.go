@@ -16,7 +16,7 @@ func callerContext(t *testing.T, flags trace.TraceFlags) context.Context {
 	}))
 }
 
-func TestCallerDecidesSamplingUnlessASettingDoes(t *testing.T) { // fault D14
+func TestCallerDecidesSamplingUnlessASettingDoes(t *testing.T) {
 	for _, test := range []struct {
 		sampler, arg            string
 		root, sampled, unwanted bool // whether a call is recorded: root if its caller sends no trace, sampled if it sends a sampled trace, unwanted if it sends an unsampled trace

@@ -63,7 +63,7 @@ func send(t *testing.T, transport http.RoundTripper, url string) error {
 	return err
 }
 
-func TestSpanOfACatalogRequestOmitsTheAPIKey(t *testing.T) { // fault X3
+func TestSpanOfACatalogRequestOmitsTheAPIKey(t *testing.T) {
 	exporter := record(t)
 	var traceparent string
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -179,7 +179,7 @@ func answering(t *testing.T, bytes string) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-func TestAPIKeyInMalformedResponseAppearsInNoSpan(t *testing.T) { // fault X3
+func TestAPIKeyInMalformedResponseAppearsInNoSpan(t *testing.T) {
 	for _, broken := range []string{
 		canary, "HTTP/1.1 " + canary, "HTTP/1.1 200 OK\r\n" + canary, "HTTP/1.1 200 OK\r\nContent-Length: " + canary,
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: " + canary, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + canary,

@@ -22,8 +22,8 @@ var (
 // at which a replica renews its own row in the ledger.
 const renewal = 12 * time.Second
 
-// TestReplicasKeepAllWatches checks that all watches through replicas that share a database survive a change or a fault
-// (faults N1 and C2).
+// TestReplicasKeepAllWatches checks that all watches through replicas that share a database survive a change or a
+// fault.
 func TestReplicasKeepAllWatches(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -94,7 +94,7 @@ func (f *fleet) divide() {
 }
 
 // loseCatalog drops all bytes between the replicas and the catalog for a while. Calls must time out, heartbeats must
-// report the outage, and the replicas must close the dead connections (fault N1).
+// report the outage, and the replicas must close the dead connections.
 func (f *fleet) loseCatalog() {
 	f.t.Helper()
 	f.upstream.Darken()
@@ -110,8 +110,8 @@ func (f *fleet) loseCatalog() {
 	}
 }
 
-// stopOne suspends a replica while generations finish. When the replica continues, it must not deliver outdated states (fault
-// C2).
+// stopOne suspends a replica while generations finish. When the replica continues, it must not deliver outdated
+// states.
 func (f *fleet) stopOne() {
 	f.t.Helper()
 	const stopped = 1

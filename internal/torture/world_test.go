@@ -253,9 +253,8 @@ func (w *world) story(b promises.Broken) string {
 	return text.String()
 }
 
-// Each order must be charged only once, although the test kills processes at every crash point of an order (faults K1,
-// K2, K3, K4, K5, K6 and S1), and cuts connections. Sometimes two callers concurrently send the same key to two facades
-// (faults K8 and S4).
+// Each order must be charged only once, although the test kills processes at every crash point of an order, and cuts
+// connections. Sometimes two callers concurrently send the same key to two facades.
 func TestOrderIsChargedOnceDespiteKillsAndConnectionCuts(t *testing.T) {
 	t.Parallel() // runs in parallel with the other tests, which mostly wait
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
@@ -281,7 +280,7 @@ func TestOrderIsChargedOnceDespiteKillsAndConnectionCuts(t *testing.T) {
 }
 
 // TestTheLedgerEqualsCatalogAccountsDespiteProcessKills runs three facades, and kills any process, including PostgreSQL,
-// at any point. Callers repeat or abandon their orders (faults K1, K3, K4, S1, T3 and T4).
+// at any point. Callers repeat or abandon their orders.
 func TestTheLedgerEqualsCatalogAccountsDespiteProcessKills(t *testing.T) {
 	t.Parallel() // runs in parallel with the other tests, which mostly wait
 	if runtime.GOOS != "linux" {

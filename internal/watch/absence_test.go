@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-func TestReconnectedWatcherGetsNoEarlierState(t *testing.T) { // faults U13, L6
+func TestReconnectedWatcherGetsNoEarlierState(t *testing.T) {
 	for _, row := range []struct {
 		was, says catalog.State
 		delivered string
@@ -34,7 +34,7 @@ func TestReconnectedWatcherGetsNoEarlierState(t *testing.T) { // faults U13, L6
 	}
 }
 
-func TestNewOrderWith404OnReadIsDeliveredAsQueued(t *testing.T) { // fault U10
+func TestNewOrderWith404OnReadIsDeliveredAsQueued(t *testing.T) {
 	for _, own := range []bool{true, false} { // whether the 404 has the form of the catalog's own errors
 		inBubble(t, map[string]catalog.State{}, func(b *bench) {
 			b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
@@ -56,7 +56,7 @@ func TestNewOrderWith404OnReadIsDeliveredAsQueued(t *testing.T) { // fault U10
 	}
 }
 
-func TestFalse404IsUndoneWhenTheGenerationReappears(t *testing.T) { // fault U10
+func TestFalse404IsUndoneWhenTheGenerationReappears(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
 		pass(time.Second)
@@ -77,7 +77,7 @@ func TestFalse404IsUndoneWhenTheGenerationReappears(t *testing.T) { // fault U10
 	})
 }
 
-func TestFalse404DoesNotDeleteListedGeneration(t *testing.T) { // fault U10
+func TestFalse404DoesNotDeleteListedGeneration(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
 		pass(time.Second)
@@ -100,7 +100,7 @@ func TestFalse404DoesNotDeleteListedGeneration(t *testing.T) { // fault U10
 
 // A misconfigured proxy returns 404 with its own page. The hub must report such a response as a failed
 // read, and not as a deletion.
-func TestProxy404IsAFailedReadAndNotADeletion(t *testing.T) { // fault M4
+func TestProxy404IsAFailedReadAndNotADeletion(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Heartbeat: time.Second})
 		pass(time.Second)
@@ -118,7 +118,7 @@ func TestProxy404IsAFailedReadAndNotADeletion(t *testing.T) { // fault M4
 }
 
 // A 404 proves that a generation is gone only if another read succeeds, for example a read of the account.
-func TestDeletionIsInferredFrom404OnlyIfAnotherReadSucceeds(t *testing.T) { // fault M4
+func TestDeletionIsInferredFrom404OnlyIfAnotherReadSucceeds(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")
 		pass(time.Second)
@@ -134,7 +134,7 @@ func TestDeletionIsInferredFrom404OnlyIfAnotherReadSucceeds(t *testing.T) { // f
 	})
 }
 
-func TestOrderNotYetVisibleIsNotReportedAsMissing(t *testing.T) { // fault M4
+func TestOrderNotYetVisibleIsNotReportedAsMissing(t *testing.T) {
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Ordered: map[string]bool{"a": true}})
 		pass(30 * time.Second)
@@ -151,7 +151,7 @@ func TestOrderNotYetVisibleIsNotReportedAsMissing(t *testing.T) { // fault M4
 	})
 }
 
-func TestResponseOlderThanThe404DoesNotUndoTheDeletion(t *testing.T) { // fault U10
+func TestResponseOlderThanThe404DoesNotUndoTheDeletion(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
 		pass(time.Second)
@@ -214,7 +214,7 @@ func TestAWatchOfEverythingGetsRefundsAndDeletions(t *testing.T) {
 	})
 }
 
-func TestWatchOfEverythingPollsLessForAStuckGeneration(t *testing.T) { // fault U21
+func TestWatchOfEverythingPollsLessForAStuckGeneration(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.watch()
 		pass(10 * time.Minute)
@@ -302,7 +302,7 @@ func TestWatchAtItsGoalIgnoresALaterError(t *testing.T) {
 	})
 }
 
-func TestRepeatedStateRegressionIsLoggedOnce(t *testing.T) { // fault U13
+func TestRepeatedStateRegressionIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		up := newUpstream(map[string]catalog.State{"a": failed})

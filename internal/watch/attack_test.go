@@ -11,7 +11,7 @@ import (
 
 var errRejected = &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "GET /generations", Status: 401}
 
-func TestAttackByWatchesWithRejectedAPIKeysLeavesNoState(t *testing.T) { // fault A5
+func TestAttackByWatchesWithRejectedAPIKeysLeavesNoState(t *testing.T) {
 	keys := 100
 	if os.Getenv("EASEL_TEST_ATTACKS") == "full" {
 		keys = 20_000

@@ -67,7 +67,7 @@ func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 	return states, polls
 }
 
-func TestClockSkewNeitherEndsWatchEarlyNorAddsPolls(t *testing.T) { // fault C1
+func TestClockSkewNeitherEndsWatchEarlyNorAddsPolls(t *testing.T) {
 	want, usual := polled(t, 0)
 	if !slices.Equal(want, []string{"queued", "failed", "refunded"}) || usual < 10 {
 		t.Fatalf("with equal clocks: delivered %v after %d polls", want, usual)
@@ -79,7 +79,7 @@ func TestClockSkewNeitherEndsWatchEarlyNorAddsPolls(t *testing.T) { // fault C1
 	}
 }
 
-func TestUnobservedFinalStateIsDatedByCatalogUnlessInTheFuture(t *testing.T) { // fault C1
+func TestUnobservedFinalStateIsDatedByCatalogUnlessInTheFuture(t *testing.T) {
 	for by, want := range map[time.Duration]time.Duration{
 		-24 * time.Hour:   0,
 		-5 * time.Minute:  5 * time.Minute,

@@ -41,7 +41,7 @@ func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *upstream, wa
 	})
 }
 
-func TestADeliveryThatStallsEndsItsWatch(t *testing.T) { // fault L1
+func TestADeliveryThatStallsEndsItsWatch(t *testing.T) {
 	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		stuck, began := &blocked{free: make(chan struct{})}, time.Now()
 		err := <-watch(Request{Stall: 30 * time.Second}, stuck.deliver)
@@ -55,7 +55,7 @@ func TestADeliveryThatStallsEndsItsWatch(t *testing.T) { // fault L1
 	})
 }
 
-func TestASlowDeliveryIsNoStall(t *testing.T) { // fault L2
+func TestASlowDeliveryIsNoStall(t *testing.T) {
 	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		var last catalog.State
 		ended := watch(Request{Stall: 30 * time.Second}, func(event Event) error {
@@ -115,7 +115,7 @@ func TestAllWatchersGetTheFinalStateBeforeAnyWatchEnds(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // fault L1
+func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) {
 	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, _ func(Request, func(Event) error) chan error) {
 		up.set("b", catalog.StateQueued)
 		var calls atomic.Int32
@@ -146,7 +146,7 @@ func TestReplacedWorkerBetweenDeliveriesStartsNoStallTimer(t *testing.T) {
 	}
 }
 
-func TestManyBlockedWatchersDelayOthersOnlyBriefly(t *testing.T) { // fault L1
+func TestManyBlockedWatchersDelayOthersOnlyBriefly(t *testing.T) {
 	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		stuck := &blocked{free: make(chan struct{})}
 		for range 200 {

@@ -165,7 +165,7 @@ func TestFinishedGenerationsDoNotDelayAWatchOfEverything(t *testing.T) {
 	})
 }
 
-func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // fault U19
+func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("too slow with -short: .ci/nightly runs it")
 	}
@@ -206,7 +206,7 @@ func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // fault U
 	}
 }
 
-func TestCallThatGets429PausesPollsOfLaterWatches(t *testing.T) { // fault U5
+func TestCallThatGets429PausesPollsOfLaterWatches(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
 		throttled := &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 100 * time.Second}
 		b.hub.call(b.ctx, testCred, func() error { return throttled })
@@ -221,7 +221,7 @@ func TestCallThatGets429PausesPollsOfLaterWatches(t *testing.T) { // fault U5
 	})
 }
 
-func TestA429ToACallShowsInTheHeartbeatsOfAWatch(t *testing.T) { // fault U5
+func TestA429ToACallShowsInTheHeartbeatsOfAWatch(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"g"}, Heartbeat: 5 * time.Second})
 		pass(time.Second)

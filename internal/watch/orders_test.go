@@ -121,7 +121,7 @@ func TestWatchOfOrdersWorksWithAMalformedList(t *testing.T) {
 	})
 }
 
-func TestOrdersOfOtherOwnersAreCheckedOnceAndNotKept(t *testing.T) { // fault D9
+func TestOrdersOfOtherOwnersAreCheckedOnceAndNotKept(t *testing.T) {
 	const others, watches = 500, 200
 	states, ids := generations(others)
 	states["own"] = queued
@@ -155,7 +155,7 @@ func TestOrdersOfOtherOwnersAreCheckedOnceAndNotKept(t *testing.T) { // fault D9
 	})
 }
 
-func TestManyNewWatchesOfOrdersNeedFewListRequests(t *testing.T) { // fault D9
+func TestManyNewWatchesOfOrdersNeedFewListRequests(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"own": succeeded, "foreign": queued}, func(b *bench) {
 		request := Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}}
 		b.watchWith(b.ctx, request)

@@ -153,7 +153,7 @@ func (r *raced) leave(ctx context.Context, hub *Hub, id string, from time.Time, 
 }
 
 // With EASEL_SOAK=1, the test runs a million races, which takes minutes.
-func TestWatchThatBeginsAsItsGenerationEndsGetsFinalState(t *testing.T) { // fault L6
+func TestWatchThatBeginsAsItsGenerationEndsGetsFinalState(t *testing.T) {
 	races := 10_000
 	if os.Getenv("EASEL_SOAK") != "" {
 		races = 1_000_000

@@ -50,7 +50,7 @@ func TestStateWithAKnownEtagIsNotDeliveredAgain(t *testing.T) {
 	})
 }
 
-func TestOneThousandWatchersCostThePollsOfOne(t *testing.T) { // fault L4
+func TestOneThousandWatchersCostThePollsOfOne(t *testing.T) {
 	polls := func(watchers int) (n int) {
 		inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 			var all []*seen
@@ -112,7 +112,7 @@ func TestSkippedEventDoesNotDelayTheNextHeartbeat(t *testing.T) {
 	})
 }
 
-func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) { // faults U1, U4
+func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) {
 	for _, trouble := range []struct {
 		kind catalog.Kind
 		want Condition
@@ -146,7 +146,7 @@ func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) { // f
 	}
 }
 
-func TestNoPollIsSentDuringARetryAfterPause(t *testing.T) { // fault U5
+func TestNoPollIsSentDuringARetryAfterPause(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		b.watch("a")
 		b.watch("b")
@@ -170,7 +170,7 @@ func TestNoPollIsSentDuringARetryAfterPause(t *testing.T) { // fault U5
 	})
 }
 
-func TestARejectedForwardedKeyEndsItsWatchesAndASharedKeyIsProbed(t *testing.T) { // fault U7
+func TestARejectedForwardedKeyEndsItsWatchesAndASharedKeyIsProbed(t *testing.T) {
 	rejected := &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "x"}
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held") })
@@ -194,7 +194,7 @@ func TestARejectedForwardedKeyEndsItsWatchesAndASharedKeyIsProbed(t *testing.T) 
 	})
 }
 
-func TestStatesNeverGoBackwards(t *testing.T) { // fault U13
+func TestStatesNeverGoBackwards(t *testing.T) {
 	for _, row := range []struct {
 		sent      []catalog.State
 		delivered []string
@@ -217,7 +217,7 @@ func TestStatesNeverGoBackwards(t *testing.T) { // fault U13
 	}
 }
 
-func TestATerminalStateStaysExceptThatFailedBecomesRefunded(t *testing.T) { // fault U13
+func TestATerminalStateStaysExceptThatFailedBecomesRefunded(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": failed}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Goal: Settled})
 		pass(time.Second / 2)
@@ -233,7 +233,7 @@ func TestATerminalStateStaysExceptThatFailedBecomesRefunded(t *testing.T) { // f
 	})
 }
 
-func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // fault U10
+func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		unknown, known := b.watch("x"), b.watch("a")
 		pass(time.Second / 2)
@@ -244,7 +244,7 @@ func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // fault U
 		b.wantEnd(unknown, nil)
 		b.up.with(func(u *upstream) { delete(u.states, "a") })
 		pass(50 * time.Second)
-		b.wantStates(known, "queued") // the generation does not count as deleted yet (fault M4)
+		b.wantStates(known, "queued") // the generation does not count as deleted yet
 		pass(30 * time.Second)
 		b.wantStates(known, "queued", "deleted")
 		if known.look().updates[1].Missing {
@@ -254,7 +254,7 @@ func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // fault U
 	})
 }
 
-func TestNewOrderIsPresumedDeletedOnlyAfterAGracePeriod(t *testing.T) { // fault U10
+func TestNewOrderIsPresumedDeletedOnlyAfterAGracePeriod(t *testing.T) {
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
 		b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
@@ -274,7 +274,7 @@ func TestNewOrderIsPresumedDeletedOnlyAfterAGracePeriod(t *testing.T) { // fault
 	})
 }
 
-func TestCredentialsShareNoGenerationStates(t *testing.T) { // fault L7
+func TestCredentialsShareNoGenerationStates(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		other := catalog.Forwarded(catalog.NewSecret("key-two"))
 		b.watch("a")
@@ -299,7 +299,7 @@ func slowly(deliver func(Event) error) func(Event) error {
 	}
 }
 
-func TestSlowWatcherGetsOnlyLatestStateAndDelaysNoOthers(t *testing.T) { // fault L2
+func TestSlowWatcherGetsOnlyLatestStateAndDelaysNoOthers(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		fast := b.watch("a")
 		slow := &seen{}

@@ -3,7 +3,7 @@ package lifecycle
 import "testing"
 
 // An expired order is never sent. It is rejected only if the catalog cannot have accepted an attempt.
-func TestExpiredOrderIsNotSent(t *testing.T) { // fault M16
+func TestExpiredOrderIsNotSent(t *testing.T) {
 	sending, left := Order{State: Open, Leases: 1, Leased: true, Expired: true}, Order{State: Open, Leases: 1, Expired: true}
 	resending := Order{State: Open, Leases: 2, Leased: true, Expired: true}
 	refused, placed := Order{State: Refused, Leases: 1, Expired: true}, Order{State: Placed, Generation: "g", Leases: 1, Expired: true}
