@@ -255,7 +255,7 @@ func pageLine(t *testing.T, prefix string) []string {
 	return nil
 }
 
-// TestServerCommandsOnPagesWork starts the servers with the commands on the pages, but on free ports.
+// TestServerCommandsOnPagesWork starts the servers with the commands in the docs, but on free ports.
 func TestServerCommandsOnPagesWork(t *testing.T) {
 	freePorts := []string{"--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}
 	start(t, nil, proctest.Listening, append(pageLine(t, "easel serve --upstream-url https://"), freePorts...)...)

@@ -19,7 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// settleWindow is shorter than the interval of the settlement job, so the job runs only once within this time.
+// settleWindow is the time that tests wait for one run of the settlement job. It is shorter than the interval between two runs.
 const settleWindow = 29 * time.Second
 
 // settles runs the replicas' settlement jobs for the given time.

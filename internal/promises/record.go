@@ -82,7 +82,7 @@ type Event struct {
 	Goal      easelv1.WatchUntil
 	Heartbeat time.Duration // requested heartbeat interval
 
-	Named []string         // generation IDs in the request of an opened stream
+	Named []string         // generation IDs in the request that opened a stream
 	Known map[string]Known // states that the caller already has, as stated in its request for the stream; keyed by generation ID
 	Model string           // model filter of an opened stream; in an update, the model of the generation
 }

@@ -35,10 +35,9 @@ func newParameters() parameters {
 	return known
 }
 
-// addNames adds the names of a message's fields to names, except fields for which without(name) is true, where name is the
-// field's own name. The name of a field in a nested message consists of the outer field's name, a dot and the inner field's
-// name. inJSON and inProto are the prefixes for the names of inner fields, with the dot; they are empty for the outermost
-// message. The name of a map field ends with a key in brackets, as in labels[job].
+// addNames adds the names of the query parameters for a message's fields to names. It skips a field if without returns true for
+// the field's name. A field of a nested message has a name such as filter.states, and a map field one such as labels[job].
+// inJSON and inProto are the prefixes of such names, with the dot; they are empty for the outermost message.
 func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
 	for n := range message.Fields().Len() {
 		field := message.Fields().Get(n)

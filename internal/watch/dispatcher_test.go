@@ -135,7 +135,7 @@ func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) {
 	})
 }
 
-func TestReplacedWorkerBetweenDeliveriesStartsNoStallTimer(t *testing.T) {
+func TestReplacingAnIdleWorkerStartsNoStallTimer(t *testing.T) {
 	d := &dispatcher{}
 	one := &delivery{dispatcher: d, watcher: &watcher{stall: time.Second}}
 	w := &worker{serving: one} // no delivery is running, because the worker is between two deliveries

@@ -66,8 +66,8 @@ func (l *list) failed(err error, swept int, least time.Duration, jitter float64,
 	l.retryAt = now.Add(schedule.Jitter(schedule.Backoff(l.failures, least, listPause), jitter))
 }
 
-// readAnswered records that the catalog has responded to a read. If the last sweep failed, readAnswered allows another sweep.
-// That sweep shows whether the catalog has recovered or only list requests fail.
+// readAnswered records that the catalog has responded to a read of one generation. If the last list request failed,
+// readAnswered allows another one, which shows whether list requests work again, too.
 func (l *list) readAnswered(now time.Time) {
 	if l.failing {
 		l.failing = false

@@ -301,5 +301,5 @@ function retireWithUnsent(stream: ClientHttp2Stream) {
 
 /** Time without a response, in milliseconds, after which calls try a connection last. */
 const quietMs = 1000;
-/** Time in milliseconds for which calls try an unresponsive connection last. */
+/** Time in milliseconds for which an unresponsive connection is used only after all others. */
 const lastMs = 10_000;

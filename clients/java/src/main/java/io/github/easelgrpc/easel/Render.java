@@ -33,8 +33,8 @@ public final class Render {
   }
 
   /**
-   * Returns the number of the state in the contract. The numbers distinguish states from a newer server, for which state()
-   * returns {@link RenderState#UNKNOWN}.
+   * Returns the number of the state in the contract. If the server is newer than this client, state() may return
+   * {@link RenderState#UNKNOWN}; the number then identifies the state.
    */
   public int stateNumber() {
     return raw.getStateValue();
