@@ -768,7 +768,7 @@ class ClientTest(unittest.TestCase):
                 client.call("watch", "gen_1", heartbeat=heartbeat)
             self.assertEqual([heartbeat], [one.heartbeat_interval.ToTimedelta().total_seconds() for one in script.requests])
 
-    def test_watch_stops_where_a_repeat_can_not_mend_it(self) -> None:
+    def test_watch_retries_all_but_permanent_errors(self) -> None:
         final = {"NOT_FOUND", "UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED"}
         for name, args, message in WATCHES:
             for code in grpc.StatusCode:

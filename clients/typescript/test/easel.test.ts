@@ -552,7 +552,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     }
   });
 
-  test("a read has an end", async () => {
+  test("a read ends after its attempts", async () => {
     const { easel, requests } = play(failing(Code.Unavailable, "LEDGER_UNAVAILABLE"));
     await assert.rejects(easel.list().next(), { name: "Unavailable", isRetryable: true });
     assert.equal(requests.length, 5);

@@ -438,7 +438,7 @@ final class EaselTest {
   }
 
   /** Sends the same update to a watch three times, and then a new update. Only the new update may reset the back-off. */
-  private static void takesNoRepeatForProgress(Function<Easel, Watch<Render>> open, Object update, Object newer, List<String> etags) throws IOException {
+  private static void checkRepeatIsNoProgress(Function<Easel, Watch<Render>> open, Object update, Object newer, List<String> etags) throws IOException {
     Answer repeat = request -> List.of(update, unavailable());
     try (var test = new Scripted(repeat, repeat, repeat, request -> List.of(newer))) {
       equal(etags, yielded(open.apply(test.easel), etags.size()).stream().map(Render::etag).toList());
@@ -448,14 +448,14 @@ final class EaselTest {
 
   @Test
   void repeatedStateDoesNotResetTheBackOff() throws IOException {
-    takesNoRepeatForProgress(easel -> easel.watch("gen_1"), update("e1", State.STATE_QUEUED), update("e2", State.STATE_RUNNING), List.of("e1", "e1", "e1", "e2"));
-    takesNoRepeatForProgress(easel -> easel.watchMany(),
+    checkRepeatIsNoProgress(easel -> easel.watch("gen_1"), update("e1", State.STATE_QUEUED), update("e2", State.STATE_RUNNING), List.of("e1", "e1", "e1", "e2"));
+    checkRepeatIsNoProgress(easel -> easel.watchMany(),
         update("gen_1", "e1", State.STATE_QUEUED), update("gen_1", "e2", State.STATE_RUNNING), List.of("e1", "e2"));
   }
 
   @Test
   @ResourceLock(Resources.GLOBAL) // excludes concurrent tests, because the response must arrive within three seconds
-  void aWatchEndsWhereTheServerRefusesItsHeartbeat() throws IOException {
+  void rejectedHeartbeatIntervalEndsAWatch() throws IOException {
     Answer refuse = request -> {
       LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(1));
       return List.of(failure(Status.Code.INVALID_ARGUMENT, "", -1, ""));
