@@ -48,7 +48,7 @@ func TestZshAndFishHaveCompletionScripts(t *testing.T) {
 			t.Logf("%s is not installed, so its script is NOT checked", shell)
 			continue
 		}
-		if out, err := exec.CommandContext(t.Context(), path, "-n", proctest.File(t, got.stdout)).CombinedOutput(); err != nil { //nolint:gosec // path is the program zsh or fish, which checks the syntax with -n
+		if out, err := exec.CommandContext(t.Context(), path, "-n", proctest.File(t, got.stdout)).CombinedOutput(); err != nil { //nolint:gosec // path is zsh or fish; with -n, the shell only checks the syntax
 			t.Errorf("%s can't parse its script: %v\n%s", shell, err, out)
 		}
 	}

@@ -83,9 +83,9 @@ func evilError(code codes.Code) error {
 }
 
 // evilServer returns a server that puts terminaltest.Evil into the strings of its responses. All renders have the given
-// state. Their results are texts if text is true, and otherwise files with the given name. If code is not OK, lists
-// still succeed, other calls fail with code, and streams fail after some messages. If state is queued, watches stay
-// open until the client ends them.
+// state. Their results are texts or, if text is false, files with the given name. Watches of queued renders stay open until
+// the client ends them. If code is not OK, streams fail with code after some messages, and all other calls except lists
+// fail at once.
 func evilServer(state easelv1.State, text bool, code codes.Code, fileName string) *scripted {
 	fail := func() error { return nil }
 	if code != codes.OK {
