@@ -97,7 +97,7 @@ func TestInterruptedCopyLeavesNewLedgerEmpty(t *testing.T) {
 	onEach(t, func(t *testing.T, to string) {
 		from := "sqlite:" + filepath.Join(t.TempDir(), "from.db")
 		lived(t, from, 40)
-		for _, at := range []string{"movements", "audit"} { // interrupts Copy while it copies the table movements, or after it has copied the last table, audit
+		for _, at := range []string{"movements", "audit"} { // interrupts Copy within the table movements, or after the last table, which is audit
 			interrupted, cancel := context.WithCancel(t.Context())
 			if _, _, err := copyLedger(interrupted, from, to, func(table string, rows int64) {
 				if table == at && (rows > 0 || at == "audit") {

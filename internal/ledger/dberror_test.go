@@ -125,7 +125,7 @@ func TestErrorOfUnusableDatabaseStatesCause(t *testing.T) {
 	} {
 		wantRefusal(t, url, cure)
 		_, err := ledger.Verify(t.Context(), url, nil)
-		wantCure(t, err, map[bool]string{true: cure, false: "ledger not found"}[cure != "permission denied"]) // Verify creates no tables, so it does not need the permission that this user lacks; it fails because there is no ledger
+		wantCure(t, err, map[bool]string{true: cure, false: "ledger not found"}[cure != "permission denied"]) // Verify creates no tables, so it needs no permission for that; it fails because there is no ledger
 	}
 	_, err := ledger.Verify(t.Context(), as(url.UserPassword(user, "hunter22"), func(*url.URL) {}), nil)
 	wantCure(t, err, "password authentication failed")
@@ -135,7 +135,7 @@ func TestAnIncompatibleSchemaIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		shut(t, open(t, url))
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'schema'")
-		shut(t, open(t, url)) // a ledger that a later version of Easel has changed can be opened if its schema is still compatible
+		shut(t, open(t, url)) // succeeds, because the schema of the later version is still compatible
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'needed_schema'")
 		wantRefusal(t, url, "changed by a later version of Easel")
 	})

@@ -123,7 +123,7 @@ func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
 	return answer
 }
 
-// CopiedTables returns the names of the tables that [Copy] copies and the names in others, sorted together.
+// CopiedTables returns the sorted names of the tables that [Copy] copies, together with the names in others.
 func CopiedTables(others ...string) []string {
 	others = append(others, copiedTables...)
 	slices.Sort(others)

@@ -89,7 +89,7 @@ func TestLabelBudgetsAreSeparateFromOtherBudgets(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(100)}))
 		r := labeled("k", "apollo", 1000)
-		r.Total = ledger.Limits{DailyCents: cents(22)} // enough for both orders only if each order counts once toward the total, and not again for each of its labels
+		r.Total = ledger.Limits{DailyCents: cents(22)} // enough for both orders only if each order counts once toward the total, however many labels it has
 		r.LabelLimits["job"] = ledger.Limits{MonthlyCents: cents(1000)}
 		write(t, l, r)
 		r.IdempotencyKey = "k2"

@@ -10,8 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// times maps the name of each table that has background work to the time columns that decide when the work
-// is due.
+// times contains the columns with the times at which background work is due, keyed by table name.
 var times = map[string][]string{
 	"orders":   {"leased_until", "retry_time", "placed_time", "observed_time", "ended_time"},
 	"events":   {"event_time"},

@@ -25,7 +25,7 @@ func TestPruningKeepsTheNewestOrdersOfEachOwner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := open(t, ledger.InMemory)
-			write(t, l, request("unknown")) // this order is kept in every case, because its outcome is unknown
+			write(t, l, request("unknown")) // never pruned, because its outcome is unknown
 			if row.other != "" {
 				other := request(row.other)
 				other.Namespace, other.Owner, other.Caller = "print", "print", "printer"

@@ -173,7 +173,6 @@ func TestUsageReportReadsOnlyRollupsAndOpenOrders(t *testing.T) {
 	}
 }
 
-// A database that reports a timeout is busy, not unavailable.
 func TestDatabaseTimeoutReturnsBusyError(t *testing.T) {
 	l := opened(t, proctest.Database(t))
 	err := l.tx(t.Context(), func(tx *transaction) error {

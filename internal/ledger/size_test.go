@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// docs/operators.md states the sizes that this test logs with -v. They are for an idempotency key of 40 characters
-// and a record of 600 bytes.
+// This test measures orders with an idempotency key of 40 characters and a record of 600 bytes. docs/operators.md states
+// the sizes that the test logs with -v.
 func TestTheBytesOfAnOrderStayBelowLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("too slow with -short: .ci/nightly runs it")

@@ -82,8 +82,8 @@ func TestSummaryListsEachOwnerOnceUnderICUCollation(t *testing.T) {
 	}
 }
 
-// At any moment, each order except the first is either open with a reserved price, or rejected without a
-// reservation. In each summary, the reserved amount must therefore match the number of open orders.
+// At any moment, each order except the first is either open with a reserved price, or rejected without a reservation. In
+// each summary, the reserved amount must therefore be the price of an order times the number of open orders.
 func TestSummaryIsConsistentDuringConcurrentWrites(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

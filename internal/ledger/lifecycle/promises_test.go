@@ -63,9 +63,8 @@ func (w *world) follows(before world) string {
 	return ""
 }
 
-// concludes simulates how the world continues if all processes crash once, callers repeat the orders that are held, and
-// nothing else fails. It reports whether no promise is broken and every order gets an outcome. Orders that may no longer
-// be sent need no outcome.
+// concludes simulates a crash of all processes, after which nothing else fails and callers repeat the held orders. It
+// reports whether no promise is broken and every order gets an outcome. Orders that may no longer be sent need no outcome.
 func (w world) concludes() bool {
 	w.replicas = [replicas]replica{} // all running processes crash
 	for row := range w.written {
@@ -153,8 +152,8 @@ func TestOperatorsResolutionOfOrderCanBeCorrected(t *testing.T) {
 }
 
 // A server keeps running while its ledger is restored from a backup, and then records that an order was not placed. The
-// restored ledger contains this order with an unknown outcome. The outcome must stay unknown, because a later attempt,
-// under a lease that the backup lacks, may have placed the order.
+// restored ledger contains this order with an unknown outcome. The outcome must stay unknown, because an attempt that is
+// missing from the backup may have placed the order.
 func TestLateRejectionDoesNotReleaseHeldOrder(t *testing.T) {
 	held := Order{State: Open, Leases: 1, Leased: true, Held: true}
 	if step := held.Concluded(1, TurnedAway, ""); step.Order.State != Open || !step.Order.Held || step.Answer != Unknown {

@@ -113,8 +113,8 @@ func (w *world) isLive() bool {
 	return false
 }
 
-// exists reports whether the catalog has a generation for the idempotency key that it receives for a team's orders. A
-// generation whose order is missing from the restored backup counts for both teams.
+// exists reports whether the catalog has a generation under the idempotency key of a team's orders. If the restored backup
+// lacks an order that was charged, exists returns true for both teams.
 func (w *world) exists(of team) bool {
 	for row := range w.written {
 		if w.teams[row] == of && w.charges[row] > 0 {
@@ -145,8 +145,8 @@ func (w *world) say(r *replica, answer Answer) {
 	*r = replica{}
 }
 
-// next calls visit with every world that can directly follow w. The methods below "add" such a world with a function
-// named also, which applies a change to a copy of w and passes the copy to visit.
+// next calls the function visit with every world that can directly follow w. The methods below "add" such a world by
+// calling a function named also. It applies a change to a copy of w, and passes the copy to visit.
 func (w world) next(visit func(*world)) {
 	var changed world
 	also := func(change func(*world)) {
@@ -203,7 +203,7 @@ func (w world) step(n int, also func(func(*world))) {
 	}
 	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // the caller disconnects while the attempts continue
 		also(func(w *world) {
-			left := w.replicas[n] // a copy, because only the caller leaves; the replica itself continues
+			left := w.replicas[n] // a copy, because the replica itself continues
 			w.say(&left, w.rows[r.row].Left().Answer)
 		})
 	}
@@ -263,9 +263,9 @@ func (w *world) leased(n int, row uint8, order Order, called bool) {
 	w.replicas[n] = replica{at: checking, row: row, lease: uint8(order.Leases), called: called}
 }
 
-// write adds each world that can follow when replica n commits an order. The commit can fail, or it can succeed although its
-// response is lost. The transaction detects an order of the caller's other team under the same key, even if the replica
-// does not know that the caller has changed teams.
+// write adds each world that can follow when replica n commits an order. The commit can fail, or it can succeed although
+// its response is lost. The order is not written if the caller's other team has an order under the same key. This holds
+// even if the replica does not know that the caller has changed teams.
 func (w world) write(n int, also func(func(*world))) {
 	of := w.replicas[n].team
 	also(func(w *world) { w.replicas[n] = replica{} }) // nothing is committed
@@ -291,8 +291,8 @@ func (w *world) add(order Order, of team) {
 	}
 }
 
-// refuse adds the world that follows when replica n responds to a call whose order it rejected without writing it. The
-// caller receives not_placed only if no order uses the key.
+// refuse adds the world that follows when replica n rejects an order before writing it. The caller receives not_placed only
+// if no order uses the key.
 func (w world) refuse(n int, also func(func(*world))) {
 	also(func(w *world) {
 		r := &w.replicas[n]
@@ -417,7 +417,7 @@ func (w world) elsewhere(also func(func(*world))) {
 			}
 		})
 	}
-	if w.team == 0 && !w.removed && w.quotes() { // at any other time, changing teams or removing the caller has the same effect as before the first call
+	if w.team == 0 && !w.removed && w.quotes() { // a change matters only during a quote; at other times, it could as well precede the first call
 		also(func(w *world) { w.team = 1 })
 		also(func(w *world) { w.removed = true })
 	}
@@ -433,7 +433,7 @@ func (w world) restore(also func(func(*world))) {
 		return
 	}
 	also(func(w *world) {
-		expired := false // whether the resend window of this row or a later row has expired; earlier windows expire first, and a restore does not reopen them
+		expired := false // whether the resend window of this row or a later row has expired; if so, all earlier windows have expired too
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
 			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)
