@@ -52,7 +52,7 @@ func start(t *testing.T, l *limiter.Limiter, requests ...limiter.Request) <-chan
 	return started
 }
 
-// receive returns the next n texts from a channel that was returned by the function start.
+// receive returns the next n strings from a channel that the function start returned.
 func receive(n int, started <-chan string) (names []string) {
 	for range n {
 		names = append(names, <-started)
