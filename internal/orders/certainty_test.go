@@ -69,7 +69,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var plainOrder = order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"}
 
-// createWithin places the order o in a call with the timeout patience. It then closes c, which waits until the order's
+// createWithin places the order o in a call with the timeout patience. It then calls c.Close, which waits until the order's
 // submission has finished.
 func createWithin(t *testing.T, c *client, cred catalog.Credential, o order, patience time.Duration) (orders.Receipt, *orders.Error) {
 	t.Helper()

@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// The second replica polls an old generation only every ten seconds. It must not need its next poll to detect the end
-// of the generation, because the first replica has written the end to the ledger.
+// The first replica writes the end of a generation to the ledger. The second replica polls the generation only every ten
+// seconds, so it must learn of the end from the ledger.
 func TestFinalStateFromOtherReplicaReachesWatchWithin1500ms(t *testing.T) {
 	for after := range 5 {
 		inStackOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *stack) {

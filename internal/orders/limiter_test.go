@@ -207,8 +207,8 @@ func TestResendsAreLimitedWhileDailyCapIsReached(t *testing.T) {
 		})
 		c.ResendAbandoned(ctx, testCredential)
 		others.Wait()
-		// Resends run in at most 11 rounds, a minute apart. Each round resends at most 9 orders: 8 that run concurrently, and one
-		// that was selected before the round ended.
+		// Resends run in rounds, a minute apart. In ten minutes, at least 7 and at most 11 rounds run. Each resends 8
+		// orders concurrently, and at most one more that was selected before the round ended.
 		if n, posts := begun.Load(), upstream.posts.Load()-before; n < 7*8 || n > 11*9 || posts > n+12 {
 			t.Errorf("in ten minutes %d resends started and %d requests were sent", n, posts)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// lists passes the catalog's list to ListedLater, as a caller's list request does. It returns the status that
-// is then in the ledger. Both the ledger and the catalog's list must contain exactly one generation.
+// lists simulates a caller's list request: it passes the catalog's list to ListedLater. It returns the status in the ledger
+// afterwards. Both the ledger and the catalog's list must contain exactly one generation.
 func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) lifecycle.Status {
 	r.Helper()
 	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)

@@ -145,7 +145,7 @@ func TestReplicaWithRejectedAPIKeyLeavesSettlingToOthers(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(s.Context(), 15*time.Minute)
 		defer cancel()
-		go revoked.settle(ctx) // leases the settlement job before the other replica can
+		go revoked.settle(ctx) // acquires the lease of the settlement job before the other replica does
 		time.Sleep(time.Second)
 		settles(14*time.Minute, good)
 		<-ctx.Done()

@@ -32,9 +32,9 @@ func TestEachFailedOrderReportsItsOutcome(t *testing.T) {
 		order order // the zero value means plainOrder
 		quote step
 		steps []step
-		kind  catalog.Kind   // zero means any
+		kind  catalog.Kind   // expected kind of the error; zero means any kind
 		want  orders.Outcome // expected outcome; ignored if open is true, and replaced by NotPlaced if knowsAll is true
-		open  bool           // whether the expected outcome is Unknown, with every kind of API key and ledger
+		open  bool           // whether the expected outcome is Unknown, whatever the API key and the ledger
 	}{
 		"a daily cap":                     {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},
 		"no connection":                   {steps: []step{noDial}, want: nothingLeft, kind: catalog.KindUnavailable},

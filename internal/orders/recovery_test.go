@@ -43,7 +43,6 @@ func TestFailingOrdersOfOneTeamDelayNoOtherTeam(t *testing.T) {
 	})
 }
 
-// The recovery sends an attempt under each lease that it acquires.
 func TestRecoverySendsAttemptUnderEachLease(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()

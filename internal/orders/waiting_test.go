@@ -131,7 +131,7 @@ func TestRecordedEtagIsSetUnlessStateNeedsAnotherRead(t *testing.T) {
 		}
 		for _, c := range []struct {
 			v    catalog.Version
-			want bool // whether the attribution contains the etag of this state; it does not if another observation of the state could change the order
+			want bool // whether the etag of this state is recorded; it is not recorded if the state needs another read
 		}{
 			{ended(g, catalog.StateRunning, 7), true},
 			{ended(g, catalog.StateFailed, 7), false}, // the order is not settled until the failure is observed again after the refund window
