@@ -118,7 +118,7 @@ func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 			}
 		}
 	}
-	if len(known) != len(routes())+1 { // known also contains the HEAD method of downloads
+	if len(known) != len(routes())+1 { // plus one for the HEAD method of downloads, which routes omits
 		t.Errorf("the parameters of %d routes are known, but there are %d routes", len(known), len(routes()))
 	}
 }
