@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// TestGenerationStateNeverRegressesForReaders reads records and lists while generations change their states.
+// While generations change their states, callers read single generations and lists.
 func TestGenerationStateNeverRegressesForReaders(t *testing.T) {
 	sh := newAccount(t, sandbox.Config{Seed: 5, Speed: 3000, RefundDelay: 5 * time.Second, FailureRate: 0.5})
 	var steps atomic.Int64

@@ -17,8 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// unspoken contains the reasons why the dialects need not cover some tables in internal/catalog/membernames.go, keyed by
-// table name.
+// unspoken contains the tables in internal/catalog/membernames.go that the dialects need not cover, each with the reason.
 var unspoken = map[string]string{
 	"timeLayouts":    "formats, not words",
 	"secretNames":    "members that a reader drops",
@@ -98,7 +97,7 @@ func (b *account) parse(body string) any {
 	return v
 }
 
-// hear adds the member names and the strings in a value to spoken. It splits them at dots and adds each part.
+// hear adds all member names and strings in v to spoken. It splits them at dots, and adds each part.
 func hear(spoken map[string]bool, v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -122,8 +121,8 @@ func plain(word string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(word))
 }
 
-// readingRules returns the words in internal/catalog/membernames.go, keyed by table name. If a table maps words to values,
-// there is one entry for each value, and its key is the name of the table, a space and the name of the value.
+// readingRules returns the words in internal/catalog/membernames.go, keyed by table name. For a table that maps words to
+// values, each key consists of the table name, a space and the name of a value.
 func readingRules(t *testing.T) map[string][]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../catalog/membernames.go", nil, 0)
@@ -163,7 +162,8 @@ func readingRules(t *testing.T) map[string][]string {
 // id returns the ID of a record from a sandbox with the dialect d.
 func id(record any, d sandbox.Dialect) string { return fmt.Sprint(unwrap(record)[d.Word("id")]) }
 
-// unwrap returns v as a record. If v has only one member and this is an object, unwrap returns this object.
+// unwrap returns v as a record. If v has only one member, and the value of this member is an object, unwrap returns the
+// object.
 func unwrap(v any) map[string]any {
 	record, _ := v.(map[string]any)
 	if len(record) == 1 {

@@ -50,7 +50,7 @@ func newAccount(t *testing.T, cfg sandbox.Config) *account {
 	sh.key = sh.newKey(1000)
 	t.Cleanup(func() {
 		sh.audit()
-		if err := sh.s.Close(); err != nil { // close the sandbox before the HTTP server: this ends the delays of injected faults, for which the server would otherwise wait
+		if err := sh.s.Close(); err != nil { // closes the sandbox before the HTTP server, which would otherwise wait for the delays of injected faults
 			t.Error(err)
 		}
 	})
@@ -154,8 +154,7 @@ func (sh *account) do(method, path, body string, head ...string) reply {
 	return r
 }
 
-// want checks that the response has the given status and, unless code is empty, that its body contains code. It
-// returns r.
+// want fails the test if the response has another status, or if its body does not contain code. It returns r.
 func (r reply) want(t *testing.T, status int, code string) reply {
 	t.Helper()
 	if r.status != status {

@@ -15,7 +15,7 @@ func TestSandboxRunsOnVirtualTime(t *testing.T) {
 		b := newAccount(t, sandbox.Config{})
 		id := b.create(haiku)
 		start := time.Now()
-		time.Sleep(1000 * time.Hour) // virtual time steps from timer to timer, so this is fast only if an idle sandbox sets none
+		time.Sleep(1000 * time.Hour) // in virtual time, this is fast only if an idle sandbox has no timers
 		if b.status(id) != "succeeded" || time.Since(start) != 1000*time.Hour {
 			t.Error("the render did not end")
 		}
