@@ -25,7 +25,7 @@ type call struct {
 	body   []byte
 }
 
-// always returns a function that returns the same call each time. The call needs no earlier order.
+// always(method, body) returns a function that returns this call. The call needs no earlier order.
 func always(method string, body []byte) func(*siege, *grpc.ClientConn) call {
 	return func(*siege, *grpc.ClientConn) call { return call{method, body} }
 }
@@ -56,7 +56,7 @@ func recordsWith(members string) func(http.Handler) http.Handler {
 	}
 }
 
-func TestAttackByLargeMessagesAndRecordsDelaysNoOtherTeam(t *testing.T) { // the attacks D1, D2, D5 and D6, named in the table below
+func TestAttackByLargeMessagesAndRecordsDelaysNoOtherTeam(t *testing.T) {
 	zeros, name := make([]byte, largest-100), strings.Repeat("n", 500_000)
 	nulls := bytes.Repeat(field(1, protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 0)), 125_000)
 	asStruct := append(field(1, []byte("studio/haiku")), field(2, field(1, append(field(1, []byte(name)), field(2, field(6, nulls))...)))...)

@@ -133,12 +133,14 @@ func headerBomb(e enemy, conn net.Conn) int {
 	})
 }
 
-// slowHeaders opens connections that send only the start of an HTTP/1 request, and returns their number.
+// slowHeaders opens 500 connections like conn, and sends only the start of an HTTP/1 request over each. It returns the
+// number of successes.
 func slowHeaders(e enemy, conn net.Conn) int {
 	return crowd(e, conn, "GET / HTTP/1.1\r\nHost: easel.test\r\nX: ")
 }
 
-// halfHandshakes opens connections that send only the start of a TLS handshake, and returns their number.
+// halfHandshakes opens 500 connections like conn, and sends only the start of a TLS handshake over each. It returns the
+// number of successes.
 func halfHandshakes(e enemy, conn net.Conn) int { return crowd(e, conn, "\x16\x03\x01\x02\x00\x01") }
 
 func crowd(e enemy, first net.Conn, begin string) int {

@@ -76,8 +76,8 @@ type siege struct {
 	box                 *sandbox.Sandbox
 	attacker, neighbour string           // credentials
 	near                *grpc.ClientConn // the neighbor's connection
-	// call sends a call from the neighbor, the client that does not attack. every is the interval between these calls. If
-	// their p99 is below floor, it is not compared with the p99 before the attack.
+	// call sends a call from the neighbor, the client that does not attack. every is the interval between these calls.
+	// Their p99 during an attack may always be as high as floor.
 	call         func(ctx context.Context) error
 	every, floor time.Duration
 }
@@ -86,8 +86,9 @@ type siege struct {
 type siegeConfig struct {
 	// before wraps the catalog; may be nil.
 	before func(catalog http.Handler) http.Handler
-	// ledger is the URL of the ledger. If it is set, the API key is shared. The attacker and the neighbor, the client that
-	// does not attack, then belong to different teams. Otherwise, both forward their API keys.
+	// ledger is the URL of the ledger, or empty. With a ledger, the API key is shared, and the attacker and the neighbor
+	// belong to different teams. Without a ledger, both forward their API keys. The neighbor is the client that does not
+	// attack.
 	ledger string
 	// encrypted reports whether the server uses TLS.
 	encrypted bool
@@ -213,14 +214,14 @@ type assault struct {
 	// index as worker.
 	workers int
 	one     func(ctx context.Context, worker int) error
-	// hold starts an attack in the background that lasts until ctx is done. It returns the number of successes, such as opened
-	// streams. It is called once, before the neighbor's calls during the attack are measured. If hold is nil, the attack
-	// consists only of the calls of [assault.one].
+	// hold starts an attack in the background that lasts until ctx is done. It returns the number of successes, such as
+	// opened streams. hold is called once, before the neighbor's calls during the attack are measured. If hold is nil, the
+	// attack consists only of the calls of [assault.one].
 	hold func(ctx context.Context) int64
 	// least is the minimum number of successes. With fewer, the test would prove nothing.
 	least int64
-	// memory is the maximum growth of the server's memory, in bytes. cpu is the maximum processor time per success. Zero means
-	// no limit.
+	// memory is the maximum growth of the server's memory, in bytes. cpu is the maximum processor time per success; zero
+	// means no limit.
 	memory int
 	cpu    time.Duration
 }

@@ -54,7 +54,7 @@ func changed(catalog http.Handler, paths func(path string) bool, change func(bod
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(answer.Code)
-		_, _ = w.Write(body) // an error means that the server has disconnected
+		_, _ = w.Write(body) // an error means that Easel has disconnected
 	})
 }
 
@@ -84,7 +84,7 @@ func (s *siege) readsOwn() {
 	}
 }
 
-// placesOrders sets the neighbor's call to one that places a new order.
+// placesOrders sets s.call, the neighbor's call, to a call that places a new order.
 func (s *siege) placesOrders() {
 	n := atomic.Int64{}
 	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // each order waits for the disk four times
@@ -271,7 +271,7 @@ func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx conte
 	}
 }
 
-// heartbeats starts a watch of everything as the neighbor, and checks that heartbeats arrive in time. The function stop
+// heartbeats starts the neighbor's watch of all generations, and checks that heartbeats arrive in time. The function stop
 // ends the watch.
 func (s *siege) heartbeats() (stop func()) {
 	s.t.Helper()
@@ -290,7 +290,7 @@ func (s *siege) heartbeats() (stop func()) {
 			case err != nil:
 				s.t.Errorf("the neighbor's watch failed: %v", err)
 				return
-			case silence > sizeOf(3*time.Second, 15*time.Second): // attacks that are not at full size run in parallel and delay messages, so up to 15 s are allowed
+			case silence > sizeOf(3*time.Second, 15*time.Second): // except at full size, attacks run in parallel and delay messages
 				s.t.Errorf("the neighbor's watch was silent for %v", silence)
 			}
 		}
