@@ -27,7 +27,7 @@ type bug struct {
 	name   string
 	edits  []edit
 	jobs   []job    // jobs that can detect the bug; they run in this order until one of them does
-	breaks []string // a job that reports at least one of these promises as broken detects the bug
+	breaks []string // promises that the bug can break; a job that breaks one of them detects the bug
 }
 
 // seeds returns a job of the given kind for each seed.
@@ -86,7 +86,6 @@ func TestUnchangedSourceKeepsPromisesOnSeedsOfTheBugs(t *testing.T) {
 	}
 }
 
-// TestEverySeededBugAppliesToTheSource checks that each bug's edits still match the source.
 func TestEverySeededBugAppliesToTheSource(t *testing.T) {
 	if len(bugs) < 20 {
 		t.Errorf("only %d bugs", len(bugs))

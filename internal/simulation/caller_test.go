@@ -246,7 +246,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
-		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the API key of the first attempt may have been rotated since then, so the caller gives up
+		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the caller gives up, because the API key of the first attempt may have been rotated
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
@@ -323,9 +323,8 @@ func (c *caller) follow(v viewing) bool {
 	return false
 }
 
-// heartbeat returns a heartbeat interval with a random addition of up to a millisecond. The parameter every is the
-// interval without the addition; zero means 15 s. The addition keeps heartbeats from coinciding with timeouts, many of
-// which are multiples of 15 s too.
+// heartbeat returns a heartbeat interval: every, or 15 s if every is zero, plus a random time of up to a millisecond. The
+// random time keeps heartbeats from coinciding with timeouts, many of which are multiples of 15 s.
 func (c *caller) heartbeat(every time.Duration) time.Duration {
 	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
 }

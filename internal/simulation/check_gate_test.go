@@ -5,7 +5,7 @@ import "github.com/easel-grpc/easel/internal/promises"
 // noRequestInAPause checks that a process sends no request with an API key during a pause that the catalog has requested
 // for this API key.
 func noRequestInAPause(o *outcome, say promises.Say) {
-	last := map[account]request{} // request that led to the pause with the latest end, keyed by account
+	last := map[account]request{} // for each account, the request that led to the pause with the latest end
 	for _, r := range o.sent() {
 		who := account{r.process, r.apiKey}
 		if asked := last[who]; r.at > asked.end && r.at < asked.end+asked.after {
@@ -18,8 +18,8 @@ func noRequestInAPause(o *outcome, say promises.Say) {
 	}
 }
 
-// oneGoesFirst checks that each process sends a single request with an API key after a pause for that API key, and
-// waits for the response before it sends other requests with the key.
+// oneGoesFirst checks the first request with an API key after a pause for that API key. Each process must wait for the
+// response to this request before it sends other requests with the API key.
 func oneGoesFirst(o *outcome, say promises.Say) {
 	asked, first := map[account]request{}, map[account]request{}
 	for _, r := range o.sent() {

@@ -73,9 +73,9 @@ func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, o
 	return held, ok
 }
 
-// placedRequests calls the function each for every request that places an order. The argument held is the version of
-// the order that was in the ledger when the request was sent, and written reports whether there was one. Requests from
-// dead or frozen processes are skipped, because other processes may have handled their orders.
+// placedRequests calls a function, each, for every request that places an order. The argument held is the version of the
+// order that was in the ledger when the request was sent. written reports whether there was one. Requests from dead or
+// frozen processes are skipped, because other processes may have handled their orders.
 func (o *outcome) placedRequests(each func(at promises.Event, r request, held promises.Version, written bool)) {
 	for _, r := range o.sent() {
 		if !o.plan.Ledger || r.op != routePlace || r.undialed || o.excused(r.at, r.end, r.process, "", reachReplica) {
@@ -145,7 +145,7 @@ func toldAsHeld(o *outcome, say promises.Say) {
 }
 
 func knownInAMinute(o *outcome, say promises.Say) {
-	const minute = time.Minute + 5*time.Second // one minute, plus a margin for the orders that are recovered last
+	const minute = time.Minute + 5*time.Second // includes a tolerance of five seconds
 	known := map[string]time.Duration{}
 	for _, c := range o.Versions {
 		if _, ok := known[c.ID]; !ok && c.State != lifecycle.Open {
@@ -164,9 +164,9 @@ func knownInAMinute(o *outcome, say promises.Say) {
 	}
 }
 
-// settledInTheEnd checks that an order is settled if its generation succeeded or was refunded. The check applies only if the
-// generation's end and the order's last change are more than a minute before the end of the last watch. It does not apply to
-// generations that the settlement job skips at the end of the run.
+// settledInTheEnd checks that orders are settled if their generations succeeded or were refunded. It skips an order if the
+// order changed, or its generation ended, later than a minute before the end of the last watch. It also skips generations
+// that the settlement job skips at the end of the run.
 func settledInTheEnd(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		one := o.Truth[c.Generation]

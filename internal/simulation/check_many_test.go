@@ -57,9 +57,9 @@ func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
 	}
 }
 
-// caughtUp checks that the server announced as many generations as the caller has. It also checks that the
-// caller knows the final state of each generation that ended in the sandbox long before the watch was opened.
-// crowd is the number of unfinished generations. The more there are, the later a state may arrive.
+// caughtUp checks the number of generations in a caught-up event. It also checks that the caller knows the final state of
+// each generation that ended in the sandbox long before the watch was opened. crowd is the number of unfinished
+// generations; the allowed delay grows with it.
 func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say promises.Say) {
 	s.up = true
 	want := len(s.has)

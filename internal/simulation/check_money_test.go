@@ -60,7 +60,7 @@ func (o *outcome) knower(process string) string {
 }
 
 // isOwn reports whether the request r may belong to the call that the event e is about. Without a ledger, it always returns
-// true. With a ledger, it returns true if the event's process sent the request while the order had been leased at most once.
+// true. With a ledger, it returns true if the event's process sent the request before the order was leased a second time.
 func (o *outcome) isOwn(e promises.Event, r request) bool {
 	held, _ := o.heldAt(r.key, r.at)
 	return !o.plan.Ledger || r.process == e.Process && held.Leases <= 1
@@ -125,7 +125,7 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 			attempts[r.process+" "+r.key] = append(attempts[r.process+" "+r.key], r)
 		}
 	}
-	lost := map[string]bool{} // calls that got no response from Easel and may not have reached it; a key consists of the actor, the idempotency key and the start time
+	lost := map[string]bool{} // calls that got no response from Easel and may not have reached it, by actor, idempotency key and start time
 	call := func(actor, key string, at time.Duration) string { return fmt.Sprint(actor, " ", key, " ", at) }
 	for _, e := range o.Events {
 		if e.Kind == promises.Failed && e.Order != "" && e.Outcome == "" {

@@ -44,9 +44,9 @@ func (b *bucket) fill(at time.Duration) {
 // renewal is the maximum time that replicas need to find out how many of them share the poll rate.
 const renewal = 12 * time.Second
 
-// pollsKeepToRate checks that the polls of each process under each API key do not exceed the poll rate. If the
-// simulated world has a ledger, it also checks this for the polls of all processes together. The second check allows
-// extra polls until the processes know about each other.
+// pollsKeepToRate checks that the polls of each process under each API key do not exceed the poll rate. With a ledger, the
+// polls of all processes together must not exceed this rate either, except for extra polls until the processes know about
+// each other.
 func pollsKeepToRate(o *outcome, say promises.Say) {
 	const rounding = 1e-6
 	together := map[string]*bucket{}
@@ -89,8 +89,8 @@ func oncePolled(o *outcome, say promises.Say) {
 	}
 }
 
-// onceIn checks the polls of one process: polls of the same generation must not overlap or be too frequent (see oncePolled).
-// The polls of each process are checked separately, because two replicas may poll the same generation at the same time.
+// onceIn checks that the polls of one process for the same generation neither overlap nor are too frequent (see
+// oncePolled). Two different replicas may poll the same generation at the same time.
 func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	last := map[string][]request{} // at most three reads of each path, the latest ones
 	for _, r := range list {

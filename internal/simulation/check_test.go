@@ -61,10 +61,10 @@ func nothingEscapes(o *outcome, say promises.Say) {
 	}
 }
 
-// excused reports whether a fault could explain a broken promise. The fault must have been active during the given
-// period, have one of the given reaches, and affect both the given replica and the given tenant. replica may also be
-// the name of one of the replica's processes, and tenant the name of one of the tenant's callers. If replica or tenant
-// is empty, it is ignored.
+// excused reports whether a fault could explain a broken promise. The fault must have been active during the given period,
+// and have one of the given reaches. It must affect the given replica and the tenant of the given caller. The parameter
+// replica is the name of a replica or of one of its processes. The parameter tenant is the name of a caller. An empty name
+// is ignored.
 func (o *outcome) excused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool {
 		return slices.Contains(reaches, f.reach) && f.from <= to && from <= f.to &&
@@ -73,9 +73,9 @@ func (o *outcome) excused(from, to time.Duration, replica, tenant string, reache
 	})
 }
 
-// keptFromOrders reports whether the fault T11, which keeps all orders unresolved, was active during all of the fault
-// f. A fault that waits for an order cannot fire during that time. T11 ends only when its orders are abandoned, so it
-// can outlast a fault that started later.
+// keptFromOrders reports whether the fault T11 was active during all of the fault f. T11 keeps all orders unresolved, so a
+// fault that waits for an order cannot fire. T11 ends only when its orders are abandoned, so it can outlast a fault that
+// started later.
 func (o *outcome) keptFromOrders(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other.id == "T11" && other.from <= f.from && f.to <= other.to

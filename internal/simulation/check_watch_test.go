@@ -46,8 +46,8 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 }
 
 // noLongSilence checks that the time between consecutive messages in each stream is at most a second longer than the
-// heartbeat interval. It skips streams with slow readers, and times at which a fault affects the ledger, the replica,
-// or the network between the caller and the replica.
+// heartbeat interval. It skips streams with slow readers. It also skips times at which a fault affects the ledger, the
+// stream's replica, or the network between caller and replica.
 func noLongSilence(o *outcome, say promises.Say) {
 	type stream struct {
 		actor string
@@ -77,7 +77,7 @@ func noLongSilence(o *outcome, say promises.Say) {
 // the time for a read, because the list may be incomplete and a read must then confirm the change.
 const slack = 2 * time.Second
 
-// deliveredAtOnce checks that each change is delivered soon after the catalog has returned it: within slack, plus the
+// deliveredAtOnce checks that each change is delivered soon after the catalog has returned it. The limit is slack plus the
 // time that it takes to poll all unfinished generations once.
 func deliveredAtOnce(o *outcome, say promises.Say) {
 	crowd := o.openGenerations()
@@ -206,7 +206,7 @@ func watchesAreKept(o *outcome, say promises.Say) {
 			continue // a fault of the ledger may prevent a watch from starting, but must not end a watch that has started
 		}
 		if strings.HasSuffix(e.Text, "UPSTREAM_UNAVAILABLE") && !o.plan.Held && !o.wasOpen(e, e.At) && !o.hadAccepted(e) {
-			continue // an outage may end a watch that has just started, unless the catalog has accepted a request with this API key from this process in the last hour
+			continue // an outage may end a watch before its first message, if the catalog has accepted no request from this process with this API key in the last hour
 		}
 		if strings.HasPrefix(e.Text, "NotFound") && o.Truth[e.Generation].Deleted {
 			continue
@@ -223,8 +223,8 @@ func (o *outcome) hadAccepted(e promises.Event) bool {
 	})
 }
 
-// saysLedger reports whether an error means that the ledger is unavailable. Either it does not respond, or waiting
-// queries occupy all of its connections.
+// saysLedger reports whether an error means that the ledger does not respond, or that waiting queries occupy all of its
+// connections.
 func saysLedger(text string) bool {
 	return strings.HasSuffix(text, "LEDGER_UNAVAILABLE") || strings.HasSuffix(text, "OVERLOADED")
 }

@@ -15,7 +15,7 @@ type ledgerConn struct {
 	gateway *gateway
 
 	ctx   context.Context // context of the current transaction, or nil
-	begun int64           // number of entries in the journal of orders when the transaction began; -1 if no trap for a step of an order was set at that time
+	begun int64           // number of entries in the journal of orders when the transaction began; -1 if world.trapped returned false
 }
 
 func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
@@ -122,8 +122,8 @@ func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []
 	return rows, err
 }
 
-// ask calls question, which executes the given statement. If a transaction is open, the statement becomes part of it.
-// Otherwise, the statement is committed on its own.
+// ask calls the function question, which executes the given statement. If a transaction is open, the statement becomes part
+// of it. Otherwise, the statement is committed on its own.
 func (c *ledgerConn) ask(ctx context.Context, statement string, question func() error) error {
 	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
 	writes := verb == "INSERT" || verb == "UPDATE"

@@ -23,7 +23,7 @@ type database struct {
 
 	mu      sync.Mutex
 	trouble ledgerTrouble
-	count   map[string]int // number of calls of the method troubles, keyed by process name
+	count   map[string]int // number of calls of database.troubles, keyed by process name
 	met     int            // number of operations that the current fault has affected
 }
 
@@ -189,8 +189,8 @@ func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 		}
 }
 
-// troubles checks whether a fault of the given kind currently affects the process that uses the gateway g. If so, the
-// result yes is true. The result random is a pseudorandom number that differs from call to call.
+// troubles reports whether a fault of the given kind currently affects the process that uses the gateway g. It also returns
+// a pseudorandom number, which differs from call to call.
 func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -74,8 +74,8 @@ func missForAWhile(s *runningFault) (end func(), fired func() int) {
 	return inject(s, missing, routeRead)
 }
 
-// nothingReservedPastTheWindow checks that an order without an outcome reserves no money after its resend window. The
-// reservation may last for two more minutes after the window or, if that is later, after the last fault.
+// nothingReservedPastTheWindow checks that an order without an outcome reserves no money two minutes after its resend
+// window and all faults have ended.
 func nothingReservedPastTheWindow(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		due := max(o.Healed, c.Written+o.plan.Window) + 2*time.Minute
@@ -101,8 +101,8 @@ func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 }
 
 // notPlacedIsTrueWhenSaid checks each error that reports an order as not placed. The ledger must not have recorded the
-// order as placed before the error. At some time during the call, the ledger must have had no open or placed
-// order under the idempotency key.
+// order as placed before the error. There must also have been a time during the call at which no order under the
+// idempotency key was open or placed.
 func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if !o.plan.Ledger || e.Kind != promises.Failed || e.Order == "" || e.Outcome != promises.NotPlaced {

@@ -34,7 +34,7 @@ type link struct {
 	mu    sync.Mutex
 	state condition
 	wires []*wire       // open connections, in the order of their creation
-	hits  int           // number of times that a condition, or a call to cut, has affected a dial or a connection
+	hits  int           // number of dials and connections that were refused, delayed, lost or reset
 	queue int           // number of dials that wait for the condition to change
 	over  chan struct{} // closed when state changes
 }
@@ -83,7 +83,7 @@ func (l *link) cut() int {
 	return n
 }
 
-// fired returns the number of dials and connections that the link's condition or a cut has affected.
+// fired returns the number of dials and connections that the link has refused, delayed, lost or reset.
 func (l *link) fired() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -75,8 +75,8 @@ func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error
 }
 
 // oversee lists the latest generations of all owners and picks a random one. It deletes this generation, unless the
-// generation belongs to the operator or its result is a file. Files are kept, because at the end of the run the files
-// that callers have downloaded are compared with the catalog's files.
+// generation belongs to the operator or its result is a file. At the end of the run, the files that callers have downloaded
+// are compared with the catalog's files, which must therefore still exist.
 func (c *caller) oversee() {
 	ctx, cancel := context.WithTimeout(c.world.ctx, time.Minute)
 	defer cancel()

@@ -77,7 +77,7 @@ type kind struct {
 	length   func(r *rand.Rand) time.Duration
 	workers  between
 	pause    between
-	unit     time.Duration               // unit of the bounds in pause
+	unit     time.Duration               // unit of the numbers in the field pause
 	speeds   []float64                   // possible speeds of the sandbox; empty means that the speed is 1
 	more     func(r *rand.Rand, p *plan) // changes the plan; may be nil
 	troubles []string                    // IDs of the faults that may occur
@@ -235,8 +235,8 @@ func kindOf(name string, drawn int) kind {
 	panic("simulation: unknown kind " + name)
 }
 
-// only returns a copy of k with the given name, whose plans contain only the fault with the given ID. The plans are adapted
-// so that this fault can occur.
+// only(name, id) returns a copy of k that has the given name. Its plans contain no fault except the one with the given ID,
+// and are adapted so that this fault can occur.
 func (k kind) only(name, id string) kind {
 	more := k.more
 	k.name, k.troubles = name, []string{id}
@@ -250,7 +250,7 @@ func (k kind) only(name, id string) kind {
 		case "T11", "M8", "M12":
 			p.forget()
 			p.Length = 8 * time.Minute
-			if id == "M12" { // a plan may have three such faults, and three freezes of 3.5 minutes do not fit into 8 minutes
+			if id == "M12" { // a plan may have three freezes of 3.5 minutes, which do not fit into 8 minutes
 				p.Length *= 2
 			}
 		case "P5":
@@ -281,8 +281,8 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 		p.Tenants = 1
 	}
 	if dialect(p.Dialect).Times == sandbox.TimeAbsent {
-		// If the catalog reports no end times, the refund window starts when a process first observes the failure. With a
-		// short maximum age of streams, it would start again in each new watch.
+		// If the catalog reports no end times, the refund window starts when a process first observes the failure. Each new
+		// watch would start the refund window again, so streams need a long maximum age.
 		p.StreamAge = time.Hour
 	}
 	p.Length = k.length(r)

@@ -203,7 +203,7 @@ func (p *process) end() {
 	p.services.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	_ = p.orders.Close(ctx) // waits up to 3 s; cutting the connections below then ends the orders that are still in flight
+	_ = p.orders.Close(ctx) // waits up to 3 s; orders that are still in flight end when the connections are cut below
 	p.uplink.become(refused)
 	p.uplink.cut()
 	_ = p.orders.Close(context.Background())

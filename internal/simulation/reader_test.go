@@ -54,7 +54,7 @@ func (c *caller) readUntilEnd(id string) {
 	}
 }
 
-// got records the response to a unary call. It reports whether the generation has ended.
+// got adds the response to a unary call to the history. It reports whether the generation has ended.
 func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	process := c.endpoint().replica.current().name
 	if err != nil {

@@ -21,8 +21,8 @@ type edit struct {
 // the file.
 func addition(pkg, source string) edit { return edit{pkg: pkg, new: source} }
 
-// apply applies the edit to the source tree at root. It does not write files: changed maps the path of each file that
-// was changed so far to its new source, and apply stores its result in this map.
+// apply applies the edit to the source tree at root without writing files. The map changed contains the new source of each
+// file that was changed so far, keyed by path. apply adds its result to this map.
 func (e edit) apply(root string, changed map[string]string) error {
 	dir := filepath.Join(root, e.pkg)
 	if e.function == "" {

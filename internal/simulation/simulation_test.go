@@ -16,9 +16,9 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestShortSimulationsKeepAllPromises runs short simulations. The simulations in a row of the table start the same goroutines.
-// With -short, the test therefore uses only the first third of each row, which is enough to find data races. The race
-// detector makes a simulation ten times slower.
+// TestShortSimulationsKeepAllPromises runs short simulations. The race detector makes them ten times slower. With -short,
+// the test therefore runs only a third of each row in the table. This is enough to find data races, because all simulations
+// in a row start the same goroutines.
 func TestShortSimulationsKeepAllPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),
@@ -62,8 +62,8 @@ func oneOfEach(kind string, troubles ...string) (jobs []job) {
 	return jobs
 }
 
-// keeps runs a job and reports each promise that it breaks. For the first broken promise, it also logs a failure
-// report and the command that repeats the job.
+// keeps(t, j) runs the job j and reports each promise that the job breaks. For the first broken promise, it also logs a
+// failure report and the command that repeats the job.
 func keeps(t *testing.T, j job) *outcome {
 	t.Helper()
 	o := simulate(t, j.plan())

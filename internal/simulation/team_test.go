@@ -275,7 +275,7 @@ func (r *replica) linksOf(p *process) []*link {
 	return all
 }
 
-// trapped reports whether any trap (a function that is called when a process reaches a step of an order) is still waiting.
+// trapped reports whether any trap is set. A trap is a function that is called when a process reaches a step of an order.
 func (w *world) trapped() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

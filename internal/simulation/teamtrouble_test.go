@@ -89,10 +89,9 @@ func stopAtStep(s *runningFault) (end func(), fired func() int) {
 // step returns the step of an order that s.Variant selects.
 func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
 
-// atStep waits in the background until an order on the replica that the fault affects reaches a step, which is the
-// parameter at. The function spring is called during this step. Then the function after is called, which may block.
-// If the step has not been reached yet, end stops the wait. Otherwise, end waits until after has returned. fired
-// returns the number of times that the step was reached.
+// atStep waits in the background until an order on the fault's replica reaches the given step. The function spring is
+// called during this step. The function after is called next, and may block. end stops the wait or, if the step was
+// reached, waits for the function after. fired returns the number of times that the step was reached.
 func (s *runningFault) atStep(at step, spring func(*replica), after func(*replica, *process)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	p := r.current()
@@ -195,7 +194,7 @@ func buyAndForget(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// comeBackElsewhere places an order, with each attempt through a different replica, and watches its generation.
+// comeBackElsewhere places an order and watches its generation. Each attempt to place the order goes to the next replica.
 func comeBackElsewhere(s *runningFault) {
 	s.concurrently(s.next("back"), func(h *caller) {
 		h.at = s.Replica

@@ -83,7 +83,7 @@ type tap struct {
 	world   *world
 
 	mu    sync.Mutex
-	times map[string]int // number of requests so far, keyed by the string that is passed to way
+	times map[string]int // number of requests so far, keyed by the argument of tap.way
 }
 
 func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {

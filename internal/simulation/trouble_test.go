@@ -27,7 +27,7 @@ type runningFault struct {
 	world *world
 	trouble
 	c     *caller      // caller for which the fault was planned
-	count atomic.Int64 // number of times that the fault took effect; used only if neither an injected fault nor a link counts them
+	count atomic.Int64 // number of times that the fault took effect; some faults use another counter
 	names int
 }
 
@@ -37,9 +37,8 @@ func (s *runningFault) next(name string) string {
 	return fmt.Sprint(name, s.names)
 }
 
-// apiKey returns the API key to which the trouble's injected faults apply. If API keys are rotated, it returns "",
-// which means every API key, because all of them then belong to one account. Otherwise, it returns the shared API key in
-// a world with a ledger, and the tenant's own API key in a world without one.
+// apiKey returns the API key to which the trouble's injected faults apply. With a ledger, this is the shared API key, and
+// otherwise the tenant's own. If API keys are rotated, apiKey returns "", which means every API key.
 func (s *runningFault) apiKey() string {
 	switch {
 	case s.world.plan.Rotates:
@@ -80,8 +79,8 @@ func (w *world) start() {
 	}
 }
 
-// run starts a planned fault, and ends it at the planned time. If the fault has had no effect by then, run first waits
-// until it has an effect or meet has returned.
+// run starts a planned fault, and ends it at the planned time. A fault without an effect lasts longer, until it has an
+// effect or the method meet has returned.
 func (s *runningFault) run(a faultAction) {
 	w := s.world
 	note := span{id: s.ID, from: w.history.Since(), reach: a.reach}
@@ -120,8 +119,7 @@ func (s *runningFault) run(a faultAction) {
 	w.faults = append(w.faults, note)
 }
 
-// meet calls a.victim until fired reports that the trouble has affected an operation, but at least once and at most six
-// times.
+// meet calls a.victim at least once and at most six times. It stops as soon as fired returns more than zero.
 func (s *runningFault) meet(a faultAction, fired func() int) {
 	for try := 0; a.victim != nil && try < 6 && (try == 0 || fired() == 0); try++ {
 		s.c.pause(500 * time.Millisecond)
@@ -214,8 +212,8 @@ func waitFor(after string) map[string]string { return map[string]string{"Retry-A
 
 const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
-// acts contains the actions of the troubles, keyed by trouble ID. It omits the troubles that concern sockets, disks,
-// signals, limits on callers or changes to the callers file, which are tested in the packages that implement them.
+// acts contains the actions of the troubles, keyed by trouble ID. It omits faults of sockets, disks, signals, call limits
+// and the callers file: other packages test them.
 var acts = map[string]faultAction{
 	"U1": uplinks(reachCatalog, refused, false),
 	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),

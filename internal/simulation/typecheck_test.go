@@ -74,7 +74,7 @@ func (b bug) compiles(c *typeChecker, root string) error {
 		}
 		for path, text := range changed {
 			if filepath.Dir(path) == dir {
-				texts[path] = text // the map changed can contain new files, which sources does not return
+				texts[path] = text // needed for new files, which the function sources does not return
 			}
 		}
 		if err := c.check(dir, texts); err != nil {

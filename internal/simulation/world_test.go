@@ -89,7 +89,7 @@ const (
 	reachCatalog               // affects all responses from the catalog
 	reachReads                 // affects the catalog's responses to reads of generations
 	reachCallers               // affects the network between a tenant and a replica
-	reachReplica               // affects a process, which is dead or frozen
+	reachReplica               // stops or freezes a process
 	reachNobody                // affects only the caller for which the fault was planned, and no part of the system
 	reachOutage                // makes the catalog unavailable
 	reachRejected              // makes the catalog reject API keys
