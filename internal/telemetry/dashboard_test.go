@@ -28,7 +28,7 @@ type row struct {
 	panels []panel
 }
 
-// where restricts a query to the replicas selected on the dashboard. It is a label selector.
+// where is a label selector for the replicas that are selected on the dashboard.
 const where = `job=~"$job",instance=~"$instance"`
 
 // named returns the metric with the given name, and panics if the table does not contain it.

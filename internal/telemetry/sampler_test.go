@@ -19,7 +19,7 @@ func callerContext(t *testing.T, flags trace.TraceFlags) context.Context {
 func TestCallerDecidesSamplingUnlessASettingDoes(t *testing.T) {
 	for _, test := range []struct {
 		sampler, arg            string
-		root, sampled, unwanted bool // whether a call is recorded: root if its caller sends no trace, sampled if it sends a sampled trace, unwanted if it sends an unsampled trace
+		root, sampled, unwanted bool // whether a call is recorded if its caller sends no trace, a sampled trace or an unsampled trace, respectively
 	}{
 		{"", "", true, true, false},
 		{"parentbased_always_on", "", true, true, false},
