@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// read returns a candidate with the given ID and urgency. Each of swept, first and hinted returns a candidate in which
-// the field of the same name is true. first also sets the field swept.
+// read returns a candidate with the given ID and urgency.
 func read(id string, urgency float64) candidate {
 	return candidate{e: &generation{id: id}, urgency: urgency}
 }
@@ -31,7 +30,7 @@ func TestPlanSelectsTheNextRequests(t *testing.T) {
 		sweep bool
 		reads string
 		more  bool
-		next  time.Duration // expected time until the next read or sweep; zero if none is planned for later
+		next  time.Duration // expected time until the next read or list request; zero if none is planned for later
 	}{
 		"nothing is due":                        {known: situation{limit: 5}},
 		"due generations are read":              {known: situation{limit: 5, ready: []candidate{read("a", 1), read("b", 1)}}, reads: "a b"},

@@ -142,7 +142,7 @@ func TestKnownUnlistedGenerationsAreReadOnceWithinThePollRate(t *testing.T) {
 		if least, most := b.up.reads(ids); least != 1 || most != 1 {
 			b.t.Errorf("each generation was read %d to %d times, want once", least, most)
 		}
-		if n := busiest(b.up.callTimes(), 10*time.Second); n > 5*10+5+1 { // 5 polls per second for 10 s, a burst of 5 polls, and one more poll because busiest counts both ends of the period
+		if n := busiest(b.up.callTimes(), 10*time.Second); n > 5*10+5+1 { // 5 polls per second for 10 s, a burst of 5, and one more because busiest counts both ends of the period
 			b.t.Errorf("%d polls within 10 s", n)
 		}
 	})

@@ -34,7 +34,7 @@ func busiest(times []time.Time, window time.Duration) int {
 	return most
 }
 
-// within returns the number of elements t of times for which from <= t < to.
+// within returns the number of times in the interval [from, to).
 func within(times []time.Time, from, to time.Time) int {
 	return len(slices.DeleteFunc(slices.Clone(times), func(t time.Time) bool { return t.Before(from) || !t.Before(to) }))
 }

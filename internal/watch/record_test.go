@@ -58,7 +58,7 @@ func (r *records) all() []string {
 	return slices.Clone(r.states)
 }
 
-// attempts returns the number of attempts to record states.
+// attempts returns the number of calls of Record.
 func (r *records) attempts() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -51,9 +51,8 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 	}
 }
 
-// observed runs the function test in virtual time, and returns the tracer of its hub. up is a catalog that has the
-// generations in states. The function watch starts a goroutine that watches the generations ids, with name as its trace
-// reference.
+// observed runs a test in virtual time, and returns the tracer of the test's hub. up is a catalog with the generations in
+// states. The test calls watch to watch generations in a new goroutine, with name as the trace reference.
 func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub, up *upstream, watch func(name string, ids ...string))) *notebook {
 	t.Helper()
 	heard := &notebook{}

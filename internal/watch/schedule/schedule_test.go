@@ -13,7 +13,7 @@ var usual = Bounds{time.Second, 10 * time.Second}
 // durations is a distribution from which the durations of generations are drawn.
 type durations struct {
 	name  string
-	paper float64 // theoretical minimum number of requests per generation at a mean delay of 1 s, if the schedule knows the distribution
+	paper float64 // theoretical minimum number of requests per generation, for a mean delay of 1 s and a known distribution
 	draw  func(r *rand.Rand) float64
 }
 
@@ -64,8 +64,8 @@ func measure(d durations, generations int, gaps []func(age time.Duration) time.D
 	return cost{float64(requests) / float64(n), sum / float64(n), delays[n*99/100]}
 }
 
-// learned returns 100 functions, each of which returns the gap before the next poll of a generation of a given age.
-// Each function is learned from its own 100 random durations, for the given price of a poll.
+// learned returns 100 gap functions. Each is learned from 100 random durations of its own, for the given price of a poll. A
+// gap function returns the time until the next poll of a generation of the given age.
 func learned(d durations, price float64) []func(time.Duration) time.Duration {
 	r := rand.New(rand.NewPCG(7, 7))
 	jitter := Source(1)
@@ -81,8 +81,8 @@ func learned(d durations, price float64) []func(time.Duration) time.Duration {
 	return gaps
 }
 
-// atMeanDelay searches for the price of a poll that results in a mean delay of the given number of seconds, and
-// returns the cost at this price. The parameter costs is a function that returns the cost at a given price.
+// atMeanDelay searches for the price of a poll at which the mean delay is the given number of seconds. It returns the cost
+// at this price. The function costs returns the cost at a given price.
 func atMeanDelay(seconds float64, costs func(price float64) cost) (c cost) {
 	low, high := 1e-3, 10.0
 	for range 14 {
