@@ -35,9 +35,9 @@ import org.junit.jupiter.api.parallel.Resources;
 @Timeout(300) // seconds; long enough for a busy machine, and reached only if a test hangs
 final class EaselTest {
   private static final byte[] WHOLE = "easel".repeat(1000).getBytes();
-  private static final Object SILENCE = "silence"; // an element of an answer that keeps the stream silent until the client cancels it
+  private static final Object SILENCE = "silence"; // last element of an answer; the stream then stays silent until the client cancels the call
   private static final Duration HEARTBEAT = Duration.newBuilder().setSeconds(2).build();
-  /** A function that returns the response to a request: a list of messages, which an error or SILENCE may follow. */
+  /** A function that returns the response to a request: a list of messages, optionally with an error or SILENCE at the end. */
   interface Answer extends Function<Message, List<?>> {}
 
   /** A client and its scripted server. */
@@ -206,7 +206,6 @@ final class EaselTest {
     return request -> List.of(failure(Status.Code.UNAVAILABLE, reason, -1, outcome));
   }
 
-  /** The outcome of an order covers all its attempts. */
   @Test
   void orderOutcomeCoversAllAttempts() throws IOException {
     var mayExist = failing("LEDGER_UNAVAILABLE", "unknown");
@@ -596,7 +595,10 @@ final class EaselTest {
     }
   }
 
-  /** Returns an answer that sends the bytes from the requested offset up to `to`. spoil alters each chunk. After the bytes, the call fails with end, unless end is null. */
+  /**
+   * Returns an answer that sends the bytes from the requested offset up to {@code to}. The function {@code spoil} alters each
+   * chunk. After the bytes, the call fails with the error {@code end}, if it is not null.
+   */
   private static Answer pieces(int to, UnaryOperator<ContentChunk.Builder> spoil, Exception end) {
     return request -> {
       var messages = new ArrayList<Object>();

@@ -13,7 +13,7 @@ import java.util.OptionalLong;
 public record Account(
     OptionalLong balanceCents, String currencyCode, List<Budget> budgets, Optional<Instant> observeTime, io.github.easelgrpc.easel.v1.Account raw) {
 
-  /** The budget of a team, or of a caller without a team, for the current day or month, with the amounts spent and reserved. */
+  /** The budget and the spending of a team, or of a caller without a team, in the current day or month. */
   public record Budget(
       Window window, long limitCents, long spentCents, long reservedCents, Instant startTime, Instant resetTime, io.github.easelgrpc.easel.v1.Budget raw) {}
 

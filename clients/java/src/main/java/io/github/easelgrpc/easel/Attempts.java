@@ -61,7 +61,7 @@ final class Attempts {
     begin();
   }
 
-  /** Starts the time limit of the call. A list starts it again for each page. */
+  /** Starts the time limit of the call. The limit restarts for each page of results. */
   void begin() {
     deadline = easel.deadline(kind);
   }
@@ -129,9 +129,9 @@ final class Attempts {
   }
 
   /**
-   * Waits before the next attempt for the longest of the back-off, the delay in the error and the argument {@code least}. It
-   * throws an exception if the argument {@code worth} is false, which means that a retry can't help. It also throws an exception
-   * if the limits of the call are reached or the caller ends the call.
+   * Waits before the next attempt. The delay is the longest of the back-off, the delay in the error and the argument
+   * {@code least}. It throws an exception if the limits of the call are reached or the caller ends the call. It also throws an
+   * exception if the argument {@code worth} is false, because a retry then can't help.
    */
   void pause(EaselException error, boolean worth, Duration least) {
     if (isOver()) {
@@ -165,8 +165,8 @@ final class Attempts {
   }
 
   /**
-   * Logs a warning if the next attempt starts at least five seconds after failingSince, unless a warning about the method was
-   * logged during the last minute.
+   * Logs a warning if the next attempt starts at least five seconds after failingSince. It logs no warning if a warning about
+   * the method was logged during the last minute.
    */
   private void warn(EaselException error, long delay) {
     if (failingSince == 0) {

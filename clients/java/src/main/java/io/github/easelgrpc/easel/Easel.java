@@ -44,7 +44,7 @@ public final class Easel implements AutoCloseable {
 
   /**
    * Creates a client for the server at EASEL_ADDR, by default localhost:50051. Each call reads the API key or token from the file
-   * that EASEL_API_KEY_FILE names. If that variable is unset, the key is the value of EASEL_API_KEY.
+   * named by EASEL_API_KEY_FILE. If that variable is unset, the key is the value of EASEL_API_KEY.
    */
   public static Easel create() {
     return builder().build();
@@ -151,7 +151,7 @@ public final class Easel implements AutoCloseable {
     return new Render(call(calls, () -> calls.on(generations()).getGeneration(request)).getGeneration(), null);
   }
 
-  /** Waits until a render is finished, and returns the render. It handles failures in the same way as watch. */
+  /** Waits until a render is finished, and returns the render. It handles failures in the same way as {@link #watch(String)}. */
   public Render wait(String generationId) {
     return last(watch(generationId));
   }
@@ -208,9 +208,9 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Watches the named renders until all are finished (or settled, see {@link WatchOptions#untilSettled}), and reconnects after
-   * failures. If generationIds is empty, it watches all renders, including new ones, until the caller closes the watch. The
-   * watch never repeats a state of the 10,000 renders that changed most recently.
+   * Watches the renders with these IDs until all are finished (or settled, see {@link WatchOptions#untilSettled}), and
+   * reconnects after failures. If generationIds is empty, it watches all matching renders, including new ones, until the caller
+   * closes the watch. The watch never repeats a state of the 10,000 renders that changed most recently.
    */
   public Watch<Render> watchMany(Collection<String> generationIds, WatchOptions options) {
     return new GenerationsWatch(this, WatchGenerationsRequest.newBuilder().addAllGenerationIds(generationIds).setUntil(options.until)

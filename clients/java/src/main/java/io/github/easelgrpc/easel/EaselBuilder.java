@@ -45,8 +45,8 @@ public final class EaselBuilder {
   }
 
   /**
-   * Sets the API key or token. If apiKey is not called, each call of the client reads the key from the file that
-   * EASEL_API_KEY_FILE names. If that variable is unset, the key is the value of EASEL_API_KEY.
+   * Sets the API key or token. By default, each call reads the key from the file named by EASEL_API_KEY_FILE. If that variable
+   * is unset, the default is the value of EASEL_API_KEY.
    */
   public EaselBuilder apiKey(String apiKey) {
     this.apiKey = apiKey;
@@ -91,8 +91,8 @@ public final class EaselBuilder {
   }
 
   /**
-   * Sets a function that is called with each idempotency key that the client creates, before the order is sent. If onKey is not
-   * called, the client logs the key.
+   * Sets a function that is called with each idempotency key that the client creates, before the order is sent. If no function
+   * is set, the client logs the key.
    */
   public EaselBuilder onKey(Consumer<String> onKey) {
     this.onKey = onKey;
@@ -114,7 +114,7 @@ public final class EaselBuilder {
     return this;
   }
 
-  /** Sets the executor for {@link Easel#async}, for example with virtual threads. The default is a pool of daemon threads. */
+  /** Sets the executor for {@link Easel#async}, for example a virtual-thread executor. The default is a pool of daemon threads. */
   public EaselBuilder executor(Executor executor) {
     this.executor = executor;
     return this;

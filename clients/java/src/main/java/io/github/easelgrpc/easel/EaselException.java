@@ -25,13 +25,13 @@ public class EaselException extends RuntimeException {
   /** Whether the order of a failed call exists. See CreateGeneration in the contract for the exact rules. */
   public enum OrderOutcome { UNKNOWN, NOT_PLACED_BY_THIS_CALL, NOT_PLACED }
 
-  /** Returns the reason, or ERROR_REASON_UNSPECIFIED if the reason is from a newer server or the error is not from Easel. */
+  /** Returns the reason, or ERROR_REASON_UNSPECIFIED if this client does not know the reason or the error is not from Easel. */
   public ErrorReason reason() {
     var value = ErrorReason.getDescriptor().findValueByName(failure.info.getReason());
     return value == null ? ErrorReason.ERROR_REASON_UNSPECIFIED : ErrorReason.valueOf(value);
   }
 
-  /** Returns the name of the reason, even if it is from a newer server. It returns an empty string if the error has no reason. */
+  /** Returns the name of the reason, even if this client does not know the reason; empty if the error is not from Easel. */
   public String reasonName() {
     return failure.info.getReason();
   }

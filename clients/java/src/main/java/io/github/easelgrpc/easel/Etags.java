@@ -9,12 +9,12 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 
-/** The latest etags of the generations in a watch. It keeps only those of the MOST generations that changed most recently. */
+/** The etags of the most recently changed generations in a watch, at most MOST of them. */
 final class Etags {
   private static final int MOST = 10_000; // maximum number of etags that a watch stores
   private static final int MOST_WANTED = 1000; // maximum number of etags in a request
 
-  private final boolean named; // whether the request names its generations
+  private final boolean named; // whether the request lists generation IDs
   private final Map<String, String> known = new LinkedHashMap<>(); // etags, keyed by generation ID; the generation that changed most recently is last
   private final Set<String> finished = new HashSet<>(); // IDs of the succeeded and refunded renders that wanted() omits; always empty if named is true
 
@@ -24,9 +24,9 @@ final class Etags {
   }
 
   /**
-   * Returns up to MOST_WANTED etags for the next request, those of the latest changes. If the request does not name its
-   * generations, it omits succeeded and refunded renders, because the server would send the catalog a separate request for each
-   * of them that the catalog no longer lists.
+   * Returns the etags for the next request: those of the latest changes, at most MOST_WANTED. If the request lists no generation
+   * IDs, the etags of succeeded and refunded renders are omitted. The catalog may no longer list such a render, and the server
+   * would then have to request it separately.
    */
   Map<String, String> wanted() {
     var ids = new ArrayList<>(known.keySet());
@@ -36,7 +36,10 @@ final class Etags {
     return wanted;
   }
 
-  /** Stores the etag of an update, and reports whether the update is new. If the request does not name its generations, it removes the etag of a deleted generation. */
+  /**
+   * Stores the etag of an update, and reports whether the update is new. If the request lists no generation IDs, the etag of a
+   * deleted generation is removed.
+   */
   boolean add(Generation generation) {
     var id = generation.getGenerationId();
     if (generation.getEtag().equals(known.get(id))) {

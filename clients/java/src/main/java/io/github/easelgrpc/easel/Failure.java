@@ -23,7 +23,7 @@ final class Failure {
       new InputStreamReader(Failure.class.getResourceAsStream("/easel/v1/reasons.json"), StandardCharsets.UTF_8), Table.class);
 
   final com.google.rpc.Status status;
-  final Throwable cause; // null if the client created the failure
+  final Throwable cause; // null if the client itself detected the error
   final ErrorInfo info;
   final Subject subject;
   private final boolean last; // whether the client must not retry, even if the error table allows it
@@ -42,9 +42,9 @@ final class Failure {
     }
 
     /**
-     * Returns the subject after another failed attempt. {@code answer} is the outcome in that attempt's error, or empty if the
-     * error has none. If it is empty, the attempt may have placed the order, so the subject's outcome becomes UNKNOWN. It remains
-     * UNKNOWN until a later error has the outcome "not_placed".
+     * Returns the subject with the order's outcome after another failed attempt. The argument {@code answer} is the outcome in
+     * that attempt's error. If it is empty, the attempt may have placed the order, so the order's outcome becomes UNKNOWN. The
+     * outcome remains UNKNOWN until a later error has the outcome "not_placed".
      */
     Subject after(String answer) {
       if (outcome == null) {
@@ -113,7 +113,7 @@ final class Failure {
       cause = cause.getCause();
     }
     var reason = Optional.ofNullable(cause.getMessage()).orElse(cause.toString());
-    return "connection to " + address + " failed: " + reason.replaceFirst("^\\S+ failed with error\\(-?\\d+\\): ", ""); // removes the name of a system call, which netty adds
+    return "connection to " + address + " failed: " + reason.replaceFirst("^\\S+ failed with error\\(-?\\d+\\): ", ""); // removes netty's prefix, which contains the name of a system call
   }
 
   private static com.google.rpc.Status status(Status.Code code, String message) {

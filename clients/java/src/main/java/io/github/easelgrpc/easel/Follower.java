@@ -37,8 +37,8 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     this.attempts = attempts;
     var interval = Times.duration(heartbeatInterval);
     var longest = interval.isZero() ? HEARTBEAT : interval;
-    // The server rejects an interval below the minimum. The watch then waits three seconds for a message, so that the rejection
-    // can arrive.
+    // The server rejects an interval below the minimum. For such an interval, the time limit is three seconds, so that the
+    // rejection can arrive.
     this.silence = (longest.compareTo(SHORTEST) < 0 ? SHORTEST : longest).multipliedBy(3);
     this.hasGoal = hasGoal;
     CLEANER.register(this, stream::end);
@@ -59,7 +59,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   /** Opens a stream that continues after the values received so far. */
   abstract Iterator<M> open(Easel easel, Attempts attempts);
 
-  /** Processes a message. The implementations call heartbeat, closing or newer. */
+  /** Processes a message with the methods heartbeat, closing and newer. */
   abstract void take(M message);
 
   final void heartbeat(io.github.easelgrpc.easel.v1.Heartbeat message) {

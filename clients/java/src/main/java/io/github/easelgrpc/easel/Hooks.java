@@ -54,7 +54,7 @@ final class Hooks {
     onHeartbeat.accept(heartbeat);
   }
 
-  /** Passes an idempotency key that the client created to the caller's callback, or logs the key if there is no callback. */
+  /** Passes a created idempotency key to the caller's callback, or logs the key if there is no callback. */
   void key(String key) {
     if (onKey != null) {
       onKey.accept(key);

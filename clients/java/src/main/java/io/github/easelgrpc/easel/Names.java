@@ -8,8 +8,8 @@ final class Names {
   private Names() {}
 
   /**
-   * Returns the Java constant for a value of an enum in the contract. If there is no such constant, for example for a value
-   * from a newer server, it returns unknown.
+   * Returns the Java constant for a value of an enum in the contract, or the argument {@code unknown} if there is no such
+   * constant.
    */
   static <E extends Enum<E>> E of(ProtocolMessageEnum value, String prefix, E unknown) {
     var name = value.toString();

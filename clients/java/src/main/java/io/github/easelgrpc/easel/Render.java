@@ -40,7 +40,7 @@ public final class Render {
     return raw.getStateValue();
   }
 
-  /** Returns the estimated remaining time, from the watch's last heartbeat. */
+  /** Returns the estimated remaining time, as reported in the watch's last heartbeat. */
   public Optional<Duration> typicalRemaining() {
     return heard == null ? Optional.empty() : heard.typicalRemaining();
   }

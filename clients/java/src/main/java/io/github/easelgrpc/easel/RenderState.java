@@ -10,7 +10,7 @@ public enum RenderState {
   FAILED,
   REFUNDED,
   DELETED,
-  /** The server does not recognize the catalog's status, or the state is from a newer server. See {@link Render#stateNumber}. */
+  /** The server does not recognize the catalog's status, or this client does not know the state. See {@link Render#stateNumber}. */
   UNKNOWN;
 
   static RenderState of(State state) {

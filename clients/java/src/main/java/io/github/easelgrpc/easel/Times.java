@@ -4,7 +4,7 @@ import com.google.protobuf.Timestamp;
 import java.time.Duration;
 import java.time.Instant;
 
-/** Converts between the contract's times and durations and the Java types. */
+/** Converts times and durations between the contract's types and Java's types. */
 final class Times {
   private static final long LONGEST = 315_576_000_000L; // maximum duration in the contract, in seconds
 

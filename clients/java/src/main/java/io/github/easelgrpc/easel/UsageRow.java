@@ -1,8 +1,8 @@
 package io.github.easelgrpc.easel;
 
 /**
- * The number and the costs of the orders that have the same value in each requested dimension. Dimensions that were not
- * requested are empty.
+ * The number and the costs of a group of orders, such as all orders of one model on one day. The requested dimensions determine
+ * the groups. Dimensions that were not requested are empty.
  */
 public record UsageRow(
     String day, String owner, String caller, String modelId, String labelValue, long orderCount, long failedCount, long unknownCount,

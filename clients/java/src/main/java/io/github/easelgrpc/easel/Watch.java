@@ -4,7 +4,7 @@ import java.util.Iterator;
 
 /**
  * An iterable over the states of one or more renders, or over events. A watch of renders yields the current states and then
- * each newer state. If the watch names its renders, it ends when all of them are finished (or settled, see
+ * each newer state. A watch with generation IDs ends when all of these renders are finished (or settled, see
  * {@link WatchOptions#untilSettled}). A watch reconnects if a server restarts or sends no message for three heartbeat
  * intervals. It throws an exception if a retry can't help, the limits of the call are reached, the gRPC Context is canceled or
  * the thread is interrupted. A watch of one render never repeats a state. A watch of many renders never repeats a state of the
