@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Exceptions from failed calls. After close, open calls raise CancelledError, and new calls raise UsageError.
+# Exceptions from failed calls. After the client is closed, calls in progress raise CancelledError, and new calls raise
+# UsageError.
 ENDS = (grpc.RpcError, grpc.aio.UsageError, asyncio.CancelledError)
 
 
@@ -205,7 +206,7 @@ class Watch(Generic[T], AsyncIterator[T]):
 
     async def __aexit__(self, *_: object) -> None:
         self.stop()
-        with contextlib.suppress(RuntimeError):  # another task is reading the watch; stop ends that task's loop
+        with contextlib.suppress(RuntimeError):  # another task is reading the watch; stop() ends that task's loop
             await self._states.aclose()
 
     def stop(self) -> None:

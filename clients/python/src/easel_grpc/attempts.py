@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 READ = Kind(60, 5, is_read=True)
 ORDER = Kind(900, 100)
-STREAM = Kind(math.inf, 100)  # a watch or a download; no time limit, but 100 consecutive failed attempts take about 15 minutes
+STREAM = Kind(math.inf, 100)  # a watch or a download, without a time limit; 100 failed attempts in a row take about 15 minutes
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Attempts:
         self._warned = False
 
     def begin(self) -> None:
-        """Starts the time limit of the call. A list starts it again for each page."""
+        """Starts the time limit of the call. The limit restarts for each page of results."""
         self.end = time.monotonic() + self.timeout
 
     def left(self) -> float | None:
@@ -140,7 +140,8 @@ class Attempts:
     def pause(self, cause: BaseException, *, asked: float = 0, ends: tuple[str, ...] | None = None) -> float:
         """Returns the delay in seconds before the next attempt, or raises the error if no attempt follows.
 
-        If ends is None, every error that is not retryable is final. Otherwise, an error is final if ends contains its code.
+        By default, every error that is not retryable is final. The argument ends replaces this rule: it lists the codes of the
+        final errors.
         """
         error = self._of(cause)
         if self.hooks.closed.is_set():
@@ -148,13 +149,13 @@ class Attempts:
         if not isinstance(cause, (grpc.RpcError, Error)):
             raise cause
         if not error.is_retryable if ends is None else error.code.name in ends:
-            raise error from None  # gRPC's error adds no information
+            raise error from None  # hides gRPC's error, which has the same details
         told = max(asked, error.retry_after.total_seconds() if error.retry_after else 0)
         delay: float = max(min(0.5 * 2**self.failures, LONGEST) * random.uniform(0.5, 1.5), told)
         self.failures = min(self.failures + 1, 8)
         self._spent[told > 0] += 1
         if told > LONGEST_ASKED or self._is_used_up():
-            raise error from None  # gRPC's error adds no information
+            raise error from None  # hides gRPC's error, which has the same details
         if time.monotonic() + delay >= self.end:
             raise self._late(error) from self._last or error
         self._warn(error, delay)

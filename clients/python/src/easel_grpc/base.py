@@ -77,9 +77,9 @@ class Base(ABC, Generic[Renders, Events]):
     ) -> Renders:  # fmt: skip
         """Yields a render's current state and each newer state.
 
-        The watch ends when the render is finished or, if until is SETTLED, when its cost is final. It reconnects if a server
-        restarts or sends no message for three heartbeat intervals. It raises an error only if a retry can't help or the limits
-        of the call are reached. The watch omits the state whose etag is known_etag.
+        The watch ends when the render is finished. With until=WatchUntil.SETTLED, it continues until the cost is final. It
+        reconnects if a server restarts or sends no message for three heartbeat intervals. It raises an error only if a retry
+        can't help or the limits of the call are reached. The watch omits the state whose etag is known_etag.
         """
         request = requests.watch(render, until, known_etag, heartbeat)
         attempts = self._attempts(STREAM, "WatchGeneration", limits, generation_id=request.generation_id)
@@ -92,10 +92,10 @@ class Base(ABC, Generic[Renders, Events]):
     ) -> Renders:  # fmt: skip
         """Yields the current state of each render, and then each newer state.
 
-        The watch ends when all renders are finished or, if until is SETTLED, when all their costs are final. If renders is
-        empty, it watches all matching renders, including new ones, until the caller stops it. A deleted render has the state
-        DELETED. The watch handles failures in the same way as watch(). It yields no state twice, as long as
-        the render is among the 10,000 that changed most recently. It omits each state whose etag is in known_etags. Only an operator may set owner.
+        The watch ends when all renders are finished. With until=WatchUntil.SETTLED, it continues until all costs are final.
+        If renders is empty, it watches all matching renders, including new ones, until the caller stops it. A deleted render
+        has the state DELETED. The watch handles failures in the same way as watch(). It never repeats a state of the 10,000
+        renders that changed most recently. It omits each state whose etag is in known_etags. Only an operator may set owner.
         """
         request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
         attempts = self._attempts(STREAM, "WatchGenerations", limits)
@@ -108,10 +108,11 @@ class Base(ABC, Generic[Renders, Events]):
     ) -> Events:  # fmt: skip
         """Yields the durable events of the caller's team, or of the caller if it has no team.
 
-        It yields each event at least once, and the events of one render in order. It starts after the event with
-        resume_token. If resume_token is empty, it starts at the time start. If start is also None, it starts with the next
-        event. After a failure, it reconnects like watch and continues after the last event. If events after resume_token may
-        have been deleted, it raises an error with the reason RESUME_TOKEN_EXPIRED. Only an operator may set owner.
+        It yields each event at least once, and the events of one render in order. By default, it starts with the next event.
+        If start is set, it starts at that time. If resume_token is set, it ignores start and continues after the event with
+        this token. After a failure, it reconnects in the same way as watch() and continues after the last event. If events
+        after resume_token may have been deleted, it raises an error with the reason RESUME_TOKEN_EXPIRED. Only an operator may
+        set owner.
         """
         request = requests.events(resume_token, start, types, owner, heartbeat)
         events: Events = self._watch(self.generations.WatchEvents, EventsProgress(request, self._attempts(STREAM, "WatchEvents", limits)))

@@ -27,14 +27,15 @@ T = TypeVar("T")
 
 
 class Client(Base["Watch[Render]", "Watch[Event]"]):
-    """The client for threads. It orders each render once, watches it, and verifies the file that it downloads.
+    """The client for threads. It orders each render once, watches it, and verifies downloaded files.
 
     An address is host:port, http://host:port or https://host:port. The default is EASEL_ADDR, or localhost:50051 if EASEL_ADDR
-    is unset. EASEL_TLS_CA_FILE names a file with PEM certificates that the client trusts instead of the system's. Without a
-    scheme, the connection uses TLS, unless the host is loopback and neither EASEL_TLS_CA_FILE nor credentials is set.
+    is unset. EASEL_TLS_CA_FILE names a file with PEM certificates that the client trusts instead of the system's. If the
+    address has no scheme, the connection uses TLS, unless the host is a loopback address and neither EASEL_TLS_CA_FILE nor
+    credentials is set.
 
-    api_key is an API key or a token. If api_key is None, each call reads the key from the file that EASEL_API_KEY_FILE names.
-    If that variable is unset, the key is the value of EASEL_API_KEY. The key is sent without TLS to a host that is not loopback
+    api_key is an API key or a token. By default, each call reads the key from the file named by EASEL_API_KEY_FILE. If that
+    variable is unset, the default is the value of EASEL_API_KEY. The key is sent without TLS to a host that is not loopback
     only if allow_plaintext or EASEL_ALLOW_PLAINTEXT=true allows it.
 
     timeout is the total time in seconds for a read or an order, by default 60 for a read and 900 for an order. attempts is the
@@ -121,9 +122,9 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         return render
 
     def wait(self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, **limits: Unpack[Limits]) -> Render:
-        """Waits until a render is finished or, if until is SETTLED, until its cost is final, and returns the render.
+        """Waits until a render is finished, and returns the render.
 
-        It handles failures in the same way as watch.
+        With until=WatchUntil.SETTLED, it also waits until the cost is final. It handles failures in the same way as watch().
         """
         for newest in self.watch(render, until=until, **limits):  # noqa: B007
             pass
@@ -141,9 +142,10 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
         label: str = "", **limits: Unpack[Limits],
     ) -> Iterator[UsageRow]:  # fmt: skip
-        """Yields the number and the cost of orders, with one row for each combination of values of the dimensions in by.
+        """Yields the number and the cost of orders, with one row for each combination of values of the dimensions.
 
-        It requests the rows page by page. The dimension LABEL requires the name of a label in label.
+        It requests the rows page by page. The argument label is the name of the label by which the dimension LABEL groups
+        orders.
         """
         return _pages(self._usage(start, end, by, label, limits))
 

@@ -41,7 +41,7 @@ class Error(Exception):
         self.generation_id = generation_id  # ID of the render; empty if unknown
         info = self._detail("ErrorInfo")
         ours = info is not None and info.domain == "easel"
-        self.reason: str = info.reason if ours else ""  # name of an ErrorReason, which may be from a newer server
+        self.reason: str = info.reason if ours else ""  # name of an ErrorReason, possibly one that this client does not know
         self.metadata: dict[str, str] = dict(info.metadata) if ours else {}
         again = self._detail("RetryInfo")
         delay = seconds_of(again.retry_delay) if again else 0
@@ -113,12 +113,12 @@ class BudgetExceeded(Error):
 
     @property
     def label_name(self) -> str:
-        """Returns the name of the label whose budget is exceeded, or an empty string for other budgets."""
+        """Returns the name of the label whose budget is exceeded, or an empty string if no label's budget is exceeded."""
         return self.metadata.get("label_name", "")
 
     @property
     def label_value(self) -> str:
-        """Returns the value of the label whose budget is exceeded, or an empty string for other budgets."""
+        """Returns the value of the label whose budget is exceeded, or an empty string if no label's budget is exceeded."""
         return self.metadata.get("label_value", "")
 
     @property

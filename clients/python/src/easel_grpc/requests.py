@@ -33,7 +33,8 @@ class Made(enum.Enum):
 class OrderOptions(Limits, total=False):
     """The idempotency key, maximum price, expire time, labels and limits of an order. If key is omitted, the client creates one.
 
-    The order is not sent to the catalog after expire, which is a datetime with a time zone, or a timedelta from now.
+    The expire time is a datetime with a time zone, or a timedelta from now. After this time, the order is not sent to the
+    catalog.
     """
 
     key: Key | Made
@@ -54,7 +55,7 @@ def text_of(inputs: Inputs) -> str:
 
 
 def key_of(key: Key | None) -> str:
-    if key is None or key == "":  # probably the ID of a record that the caller has not stored yet
+    if key is None or key == "":  # an empty key is probably the ID of a record that the caller has not stored yet
         raise ValueError("the key must not be empty; omit it, and the client creates one")
     return str(key)
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Named(enum.IntEnum):
-    """An enumeration in the contract. A value from a newer server has a name such as unknown(9)."""
+    """An enumeration in the contract. A value that this client does not know has a name such as unknown(9)."""
 
     @classmethod
     def _missing_(cls, value: object) -> "Named | None":
@@ -114,7 +114,7 @@ class Render:
     upstream_fields: Mapping[str, Any] | None
     omitted_fields: Sequence[str]
     raw: v1.Generation = field(repr=False, compare=False)
-    typical_remaining: timedelta | None = None  # estimated remaining time, from the watch's last heartbeat
+    typical_remaining: timedelta | None = None  # estimated remaining time, as reported in the watch's last heartbeat
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Budget:
-    """The limit of a team, or of a caller without a team, for the current day or month, with the amounts spent and reserved."""
+    """The budget and the spending of a team, or of a caller without a team, in the current day or month."""
 
     window: BudgetWindow
     limit_cents: int
@@ -239,7 +239,10 @@ class Model:
 
 @dataclass(frozen=True)
 class UsageRow:
-    """The number and the costs of the orders that have the same value in each requested dimension."""
+    """The number and the costs of a group of orders, such as all orders of one model on one day.
+
+    The requested dimensions determine the groups.
+    """
 
     day: str
     owner: str
@@ -274,7 +277,7 @@ _KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in (*Named.__subclasse
 
 
 def of(kind: Callable[..., T], raw: Message, **more: Any) -> T:
-    """Converts a message to a value of the class kind. more contains further arguments for the constructor."""
+    """Converts a message to an instance of the class. Additional arguments are passed to the constructor."""
     fields = raw.DESCRIPTOR.fields_by_name.items()
     return kind(**{name: _read(raw, one) for name, one in fields}, raw=raw, **more)
 

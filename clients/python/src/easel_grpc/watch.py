@@ -25,7 +25,7 @@ class Progress(Generic[T]):
 
     def __init__(self, request: Any, attempts: Attempts) -> None:
         self.request = request  # request for the next stream
-        # The server rejects an interval below the minimum. The watch then waits three seconds for a message, so that the
+        # The server rejects an interval below the minimum. For such an interval, the time limit is three seconds, so that the
         # rejection can arrive.
         self.silence = 3 * max(request.heartbeat_interval.ToTimedelta().total_seconds(), SHORTEST)
         self.attempts = attempts
@@ -113,19 +113,19 @@ class EventsProgress(Progress[Event]):
 
 
 class _Etags:
-    """The latest etags of the MOST_ETAGS generations in a watch that changed most recently."""
+    """The etags of the most recently changed generations in a watch, at most MOST_ETAGS of them."""
 
     def __init__(self, request: v1.WatchGenerationsRequest) -> None:
         self.named = bool(request.generation_ids)
-        # Maps each ID to the etag, and to whether wanted omits the generation. The generation that changed most recently is
-        # last.
+        # Maps each ID to the etag and a flag. If the flag is true, wanted() omits the generation. The generation that changed
+        # most recently is last.
         self.known = {one: (etag, False) for one, etag in list(request.known_etags.items())[-MOST_ETAGS:]}
 
     def wanted(self) -> dict[str, str]:
-        """Returns up to MOST_KNOWN_ETAGS etags for the next request, those of the latest changes.
+        """Returns the etags for the next request: those of the latest changes, at most MOST_KNOWN_ETAGS.
 
-        If the request does not name its generations, wanted omits succeeded and refunded renders, because the server would
-        send the catalog a separate request for each of them that the catalog no longer lists.
+        If the request lists no generation IDs, the etags of succeeded and refunded renders are omitted. The catalog may no
+        longer list such a render, and the server would then have to request it separately.
         """
         wanted = [(one, etag) for one, (etag, finished) in self.known.items() if not finished]
         return dict(wanted[-MOST_KNOWN_ETAGS:])
@@ -133,7 +133,7 @@ class _Etags:
     def add(self, generation: v1.Generation) -> bool:
         """Stores the etag of an update, and reports whether the update is new.
 
-        If the request does not name its generations, it removes the etag of a deleted generation.
+        If the request lists no generation IDs, the etag of a deleted generation is removed.
         """
         before, _ = self.known.get(generation.generation_id, (None, False))
         if before == generation.etag:
