@@ -99,7 +99,7 @@ export class Attempts {
   readonly #timeoutMs: number;
   readonly #most: number;
   #end = 0;
-  #spent = { asked: 0, unasked: 0 }; // numbers of errors since the last success: with a requested delay (asked) and without one (unasked)
+  #spent = { asked: 0, unasked: 0 }; // numbers of errors since the last success; asked counts errors that request a delay, unasked counts the others
   #failingSince: number | undefined = performance.now(); // start of the current series of failures; undefined after a success
   #warned = false;
   #last: EaselError | undefined; // last error that was not caused by the timeout or the signal
@@ -120,7 +120,7 @@ export class Attempts {
     this.begin();
   }
 
-  /** Starts the time limit of the call. A list starts it again for each page. */
+  /** Starts the time limit of the call. The limit restarts for each page of results. */
   begin(): void {
     this.#end = performance.now() + this.#timeoutMs;
   }
@@ -175,8 +175,8 @@ export class Attempts {
   }
 
   /**
-   * Logs a warning if the next attempt starts at least five seconds after #failingSince, unless a warning about the call's method
-   * was logged during the last minute.
+   * Logs a warning if the next attempt starts at least five seconds after #failingSince. It logs no warning if a warning about
+   * the method was logged during the last minute.
    */
   #warn(error: EaselError, delay: number): void {
     this.#failingSince ??= performance.now();

@@ -18,8 +18,8 @@ export interface Place {
    */
   address?: string;
   /**
-   * An API key or a token. If apiKey is undefined, each call reads the key from the file that EASEL_API_KEY_FILE names. If that
-   * variable is unset, the key is the value of EASEL_API_KEY.
+   * An API key or a token. By default, each call reads the key from the file named by EASEL_API_KEY_FILE. If that variable is
+   * unset, the default is the value of EASEL_API_KEY.
    */
   apiKey?: string;
   /**
@@ -29,7 +29,7 @@ export interface Place {
   allowPlaintext?: boolean;
   /**
    * Options for Connect, such as trusted certificates: `{ nodeOptions: { ca } }`. Without `ca`, the client trusts the
-   * certificates in the file that EASEL_TLS_CA_FILE names, or the system's certificates if that variable is unset.
+   * certificates in the file named by EASEL_TLS_CA_FILE. If that variable is unset, it trusts the system's certificates.
    */
   grpc?: Partial<Omit<GrpcTransportOptions, "baseUrl" | "sessionManager">>;
 }
@@ -97,8 +97,8 @@ export function connection(baseUrl: string, secret: () => string, options: Place
 
 /**
  * Maximum memory of an HTTP/2 session in megabytes, enough for 60 concurrent orders of 16 MiB. If the unsent bytes of a session
- * exceed this limit, Node resets every stream of the session that receives a response. Node's default of 10 MB is too small for
- * a single order of 16 MiB.
+ * exceed this limit, Node resets each stream on which a response arrives. Node's default of 10 MB is too small for a single
+ * order of 16 MiB.
  */
 const maxSessionMemoryMB = 1024;
 
@@ -176,7 +176,7 @@ class Connections {
 
   /**
    * Opens and closes connections, so that each address has one connection. If there are neither addresses nor connections, it
-   * opens one connection, which resolves the name itself and reports the error.
+   * opens one connection that resolves the host name itself. If this fails, calls report the resolver's error.
    */
   #use(addresses: LookupAddress[]) {
     if (addresses.length > 0) {
@@ -212,16 +212,16 @@ class Connection {
   }
 
   /**
-   * Reports whether calls try this connection last. This begins when a call gets no response, and ends after ten seconds. The
-   * next call then tests the connection: other calls try it last for another ten seconds, unless it responds.
+   * Reports whether the connection is marked as unresponsive. Calls then try all other connections first. The mark lasts ten
+   * seconds. The next call tests the connection: it renews the mark for other calls, and a response removes the mark.
    */
   isLast(now: number): boolean {
     return now < this.#lastUntil;
   }
 
   /**
-   * Opens a stream for a call. It fails if the stream does not open within three ping timeouts or, if another connection can be
-   * tried, within a second.
+   * Opens a stream for a call. It fails if the stream does not open within three ping timeouts. If the call can try another
+   * connection, it fails after a second.
    */
   async request(hasOther: boolean, ...request: Parameters<Http2SessionManager["request"]>) {
     const asked = this.#newest;
@@ -263,8 +263,8 @@ class Connection {
   }
 
   /**
-   * Makes later calls try this connection last if it has not responded to any call for at least forMs milliseconds. A missing
-   * response proves nothing before that, because a caller may have canceled its call.
+   * Marks the connection as unresponsive if it has not responded to any call for at least forMs milliseconds. A shorter silence
+   * proves nothing, because the caller may have canceled its call.
    */
   #unanswered(forMs: number) {
     const now = performance.now();
@@ -272,8 +272,8 @@ class Connection {
   }
 
   /**
-   * Replaces the session `asked` if its stream does not open within three ping timeouts. `there` aborts when the stream has
-   * opened or failed.
+   * Replaces the given session if the requested stream does not open within three ping timeouts. The signal `there` aborts when
+   * the stream has opened or failed.
    */
   #replace(asked: Http2SessionManager, there: AbortSignal) {
     sleep(this.#limitMs, undefined, { signal: there, ref: false })
@@ -287,8 +287,9 @@ class Connection {
 
 /**
  * Closes the session of a stream if the stream ends before its whole request is sent, for example because the server rejects the
- * request early, or if the stream is reset with ENHANCE_YOUR_CALM. Other streams of the session continue, and later calls open a
- * new session. If the session stayed open, Node would count the unsent bytes toward maxSessionMemory.
+ * request early. It also closes the session if the stream is reset with ENHANCE_YOUR_CALM. Other streams of the session
+ * continue, and later calls open a new session. If the session stayed open, Node would count the unsent bytes toward
+ * maxSessionMemory.
  */
 function retireWithUnsent(stream: ClientHttp2Stream) {
   const { session } = stream;
@@ -299,7 +300,7 @@ function retireWithUnsent(stream: ClientHttp2Stream) {
   stream.once("end", ended).once("close", ended);
 }
 
-/** Time without a response, in milliseconds, after which calls try a connection last. */
+/** Time without a response, in milliseconds, after which a connection is marked as unresponsive. */
 const quietMs = 1000;
 /** Time in milliseconds for which an unresponsive connection is used only after all others. */
 const lastMs = 10_000;

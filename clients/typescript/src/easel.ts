@@ -49,12 +49,12 @@ export interface OrderOptions extends CallOptions {
    */
   key?: string | number;
   maxCostCents?: number;
-  /** The time after which the order is not sent to the catalog, by the clock of the server's ledger. */
+  /** The time after which the order is not sent to the catalog. The ledger's clock decides whether this time has passed. */
   expire?: Date;
   labels?: Record<string, string>;
 }
 
-/** Options for run. */
+/** Options of Easel.run. */
 export interface RunOptions extends OrderOptions {
   /** Called with each state of the render, including the first. */
   onUpdate?: (render: Render) => void;
@@ -88,7 +88,7 @@ export interface WatchManyOptions extends StreamOptions, Filter {
   knownEtags?: Record<string, string>;
 }
 
-/** Options for events. */
+/** Options of Easel.events. */
 export interface EventsOptions extends StreamOptions {
   /** The token of the last event that the caller has processed. If it is set, start is ignored. */
   resumeToken?: string;
@@ -100,7 +100,7 @@ export interface EventsOptions extends StreamOptions {
   owner?: string;
 }
 
-/** Options for usage. */
+/** Options of Easel.usage. */
 export interface UsageOptions extends CallOptions {
   start?: Date;
   end?: Date;
@@ -198,8 +198,8 @@ export class Easel {
   }
 
   /**
-   * Waits until a render is finished or, if until is SETTLED, until its cost is final, and returns the render. It handles
-   * failures in the same way as watch.
+   * Waits until a render is finished, and returns the render. With `until: "SETTLED"`, it also waits until the cost is final. It
+   * handles failures in the same way as watch().
    */
   async wait(render: Which, options: WatchOptions = {}): Promise<Render> {
     let newest: Render | undefined;
@@ -214,9 +214,9 @@ export class Easel {
   }
 
   /**
-   * Yields a render's current state and each newer state, until the render is finished or, if until is SETTLED, until its cost
-   * is final. The watch reconnects if a server restarts or sends no message for three heartbeat intervals. It throws an error
-   * only if a retry can't help, the limits of the call are reached or the signal aborts.
+   * Yields a render's current state and each newer state. The watch ends when the render is finished. With `until: "SETTLED"`,
+   * it continues until the cost is final. It reconnects if a server restarts or sends no message for three heartbeat intervals.
+   * It throws an error only if a retry can't help, the limits of the call are reached or the signal aborts.
    */
   watch(render: Which, { until = "TERMINAL", knownEtag = "", heartbeatMs = defaultHeartbeatMs, ...options }: WatchOptions = {}): Watch<Render> {
     const heartbeatInterval = durationFromMs(heartbeatMs);
@@ -225,10 +225,11 @@ export class Easel {
   }
 
   /**
-   * Yields the current states of many renders and each newer state, until all renders are finished or, if until is SETTLED,
-   * until all their costs are final. If renders is empty, it watches all matching renders, including new ones, until the caller
-   * leaves the loop. A deleted render has the state DELETED. The watch handles failures in the same way as watch(). It never
-   * repeats a state of the 10,000 renders that changed most recently. It omits each state whose etag is in knownEtags.
+   * Yields the current state of each render, and then each newer state. The watch ends when all renders are finished. With
+   * `until: "SETTLED"`, it continues until all costs are final. If renders is empty, it watches all matching renders, including
+   * new ones, until the caller leaves the loop. A deleted render has the state DELETED. The watch handles failures in the same
+   * way as watch(). It never repeats a state of the 10,000 renders that changed most recently. It omits each state whose etag is
+   * in knownEtags.
    */
   watchMany(renders: Iterable<Which> = [], options: WatchManyOptions = {}): Watch<Render> {
     if (typeof renders === "string") throw new TypeError("watchMany expects an iterable of IDs; for one ID, use watch");
@@ -245,8 +246,8 @@ export class Easel {
 
   /**
    * Yields the durable events of the caller's team, or of the caller if it has no team: each event at least once, and the
-   * events of one render in order. After a failure, it reconnects like watch and continues after the last event. If events
-   * after resumeToken may have been deleted, it throws an error with the reason RESUME_TOKEN_EXPIRED.
+   * events of one render in order. After a failure, it reconnects in the same way as watch() and continues after the last event.
+   * If events after resumeToken may have been deleted, it throws an error with the reason RESUME_TOKEN_EXPIRED.
    */
   events(options: EventsOptions = {}): Watch<EaselEvent> {
     const { resumeToken = "", start, types = [], owner = "", heartbeatMs = defaultHeartbeatMs } = options;
@@ -323,7 +324,7 @@ export class Easel {
 /** Maximum size of a request's inputs in bytes. No server accepts more. */
 const maxInputs = 16 << 20;
 
-/** Returns a method that rejects inputs above maxInputs, and otherwise calls the given method. */
+/** Returns a method that rejects inputs of more than maxInputs bytes, and otherwise calls the given method. */
 function limited<I extends { inputsJson: string }, O>(method: (request: I, options: CallOptions) => Promise<O>): typeof method {
   return (request, options) => {
     if (Buffer.byteLength(request.inputsJson) <= maxInputs) return method(request, options);

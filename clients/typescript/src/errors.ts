@@ -29,7 +29,7 @@ interface Parts extends About {
 export class EaselError extends Error {
   /** The gRPC code, such as UNAVAILABLE. */
   readonly code: string;
-  /** The name of an ErrorReason, which may be from a newer server; empty if the error is not from Easel. */
+  /** The name of an ErrorReason, possibly one that this client does not know; empty if the error is not from Easel. */
   readonly reason: string;
   readonly metadata: Readonly<Record<string, string>>;
   /** An order's outcome over all its attempts; undefined for calls that are not orders. */
@@ -90,9 +90,9 @@ export class BudgetExceeded extends EaselError {
   readonly priceCents = this.cents("price_cents");
   readonly remainingCents = this.cents("remaining_cents");
   readonly window = this.metadata["window"] ?? "";
-  /** The name of the label whose budget is exceeded; empty for other budgets. */
+  /** The name of the label whose budget is exceeded; empty if no label's budget is exceeded. */
   readonly labelName = this.metadata["label_name"] ?? "";
-  /** The value of the label whose budget is exceeded; empty for other budgets. */
+  /** The value of the label whose budget is exceeded; empty if no label's budget is exceeded. */
   readonly labelValue = this.metadata["label_value"] ?? "";
   readonly resetTime = time(this.metadata["reset_time"]);
 }
@@ -151,8 +151,8 @@ const classes: Record<string, typeof EaselError> = {
 };
 
 /**
- * Converts a Connect error to an error of the class for its reason. silent is true if the failed attempt has received no
- * response from the server at address.
+ * Converts a Connect error to the EaselError for its reason. address is the address of the server. silent is true if the failed
+ * attempt received no response.
  */
 export function errorOf(raw: ConnectError, address: string, silent: boolean, about: About): EaselError {
   const code = Code[raw.code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase().replace("CANCELED", "CANCELLED");

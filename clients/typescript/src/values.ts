@@ -5,7 +5,7 @@ import { create, isMessage, toJson, type DescField, type DescMessage, type JsonO
 import { durationMs, timestampDate, ValueSchema, type Duration, type Timestamp } from "@bufbuild/protobuf/wkt";
 import * as v1 from "./easel/v1/index.js";
 
-/** The names of an enum's values. A value from a newer server has a name such as unknown(9). */
+/** The names of an enum's values. A value that this client does not know has a name such as unknown(9). */
 type Name<E> = Exclude<keyof E & string, "UNSPECIFIED"> | `unknown(${number})`;
 /** The state of a render. A render that is QUEUED, RUNNING or UNRECOGNIZED is not finished. */
 export type State = Name<typeof v1.State>;
@@ -54,7 +54,7 @@ export interface Render {
   labels: Record<string, string>;
   upstreamFields?: JsonObject;
   omittedFields: string[];
-  /** Estimated remaining milliseconds, from the watch's last heartbeat. */
+  /** Estimated remaining time in milliseconds, as reported in the watch's last heartbeat. */
   typicalRemaining?: number;
   raw: v1.Generation;
 }
@@ -78,7 +78,7 @@ export interface Quote {
   raw: v1.Quote;
 }
 
-/** The limit of a team, or of a caller without a team, for the current day or month, with the amounts spent and reserved. */
+/** The budget and the spending of a team, or of a caller without a team, in the current day or month. */
 export interface Budget {
   window: BudgetWindow;
   limitCents: number;
@@ -146,7 +146,10 @@ export interface InputField {
   raw: v1.InputField;
 }
 
-/** The number and the costs of the orders that have the same value in each requested dimension. */
+/**
+ * The number and the costs of a group of orders, such as all orders of one model on one day. The requested dimensions determine
+ * the groups.
+ */
 export interface UsageRow {
   day: string;
   owner: string;
@@ -212,7 +215,10 @@ function read(schema: DescMessage, raw: Message = create(schema)): Record<string
   return withRaw(found, raw);
 }
 
-/** Adds the original message to a value, as raw. The property is not enumerable, because JSON.stringify fails for a bigint. */
+/**
+ * Adds the original message to a value as the property raw. The property is not enumerable, because JSON.stringify fails for a
+ * bigint.
+ */
 export function withRaw<V extends object, M>(value: V, raw: M): V & { raw: M } {
   return Object.defineProperty(value, "raw", { value: raw }) as V & { raw: M };
 }

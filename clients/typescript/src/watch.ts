@@ -53,7 +53,7 @@ export const watchOne = (generations: Generations, request: v1.WatchGenerationRe
     }),
   );
 
-/** Watches the renders that the request names. If the request names no renders, it watches all renders. */
+/** Watches the renders whose IDs the request lists. If the request lists no IDs, it watches all matching renders. */
 export const watchMany = (generations: Generations, request: v1.WatchGenerationsRequest, attempts: Attempts): Watch<Render> =>
   new Watch(async function* (stopped) {
     const etags = new Etags(request);
@@ -94,7 +94,7 @@ async function* updates(stream: AsyncIterable<v1.WatchEventsResponse>, request: 
   }
 }
 
-/** The latest etags of the generations in a watch. It keeps only those of the mostEtags generations that changed most recently. */
+/** The etags of the most recently changed generations in a watch, at most mostEtags of them. */
 class Etags {
   readonly named: boolean;
   readonly #known: Map<string, string>; // etags, keyed by generation ID; the generation that changed most recently is last
@@ -106,9 +106,9 @@ class Etags {
   }
 
   /**
-   * Returns up to mostKnownEtags etags for the next request, those of the latest changes. If the request does not name its
-   * generations, it omits succeeded and refunded renders, because the server would send the catalog a separate request for each
-   * of them that the catalog no longer lists.
+   * Returns the etags for the next request: those of the latest changes, at most mostKnownEtags. If the request lists no
+   * generation IDs, the etags of succeeded and refunded renders are omitted. The catalog may no longer list such a render, and
+   * the server would then have to request it separately.
    */
   wanted(): Record<string, string> {
     return Object.fromEntries([...this.#known].filter(([id]) => !this.#finished.has(id)).slice(-mostKnownEtags));
@@ -118,7 +118,7 @@ class Etags {
     return this.#known.get(generationId) === etag;
   }
 
-  /** Stores the etag of an update. If the request does not name its generations, it removes the etag of a deleted generation. */
+  /** Stores the etag of an update. If the request lists no generation IDs, the etag of a deleted generation is removed. */
   add({ generationId, etag, state }: v1.Generation): void {
     this.#forget(generationId);
     if (state === State.DELETED && !this.named) return;
