@@ -73,7 +73,7 @@ func TestDownloadKeepsEarlierContent(t *testing.T) {
 	}{
 		"appended":        {os.O_APPEND, 0, before + string(whole)},
 		"after a header":  {0, int64(len(before)), before + string(whole)},
-		"before a footer": {0, 0, ""}, // the download must fail, because a restart would delete the footer
+		"before a footer": {0, 0, ""}, // the download must fail, because its restart would truncate the file and delete the footer
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
