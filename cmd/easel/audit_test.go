@@ -124,8 +124,8 @@ func (c *changing) lines() (count int) {
 	return count
 }
 
-// ways returns a function for each kind of change that requires a token. They are keyed by the action that the audit
-// trail records for the change. Each function makes the change with the given token.
+// ways returns, for each kind of change that requires a token, a function that makes the change with a given token. The
+// keys are the actions that the audit trail records for the changes.
 func (c *changing) ways() map[string]func(token string) {
 	command := func(args ...string) func(string) { return func(token string) { c.run(token, args...) } }
 	return map[string]func(string){
@@ -188,7 +188,8 @@ func TestEachConfigFileChangeIsLoggedOnce(t *testing.T) {
 }
 
 // wantAudit checks that 'easel audit' prints one entry for each action in want, in this order, all by the operator ops.
-// It also checks that the server's log contains the same number of entries, and that neither contains a secret.
+// It also checks that the server's log contains the same number of entries, and that neither the output nor the log
+// contains a secret.
 func (c *changing) wantAudit(want []string) {
 	c.Helper()
 	var got []string

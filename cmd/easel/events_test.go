@@ -100,9 +100,9 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	}
 }
 
-// TestEventContainsPublicURLOfCopiedResult checks that an event contains the URL of the result at the public address
-// of a proxy. The path of this URL must return the copy of the result, because the event is sent only after the result
-// was copied.
+// TestEventContainsPublicURLOfCopiedResult checks that an event contains the URL of the result at the public address of
+// a proxy. The server must return the copy at the path of this URL, because the event is sent only after the result was
+// copied.
 func TestEventContainsPublicURLOfCopiedResult(t *testing.T) {
 	const public = "https://proxy.example/easel"
 	delivered := make(chan string, 10)

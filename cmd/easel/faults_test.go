@@ -15,10 +15,10 @@ type fault struct {
 	tests           string // names of the tests that cover the fault, separated by spaces
 }
 
-// faults lists all faults that the tests must cover. The first letter of an ID is the kind of fault: U for the
-// upstream catalog, K for kills and calls that end early, N for the network, C for clocks, L and I for clients and
-// their input, X for keys and certificates, A for abuse and misleading responses, M for money, T for teams with one
-// API key, S for the sandbox.
+// faults lists all faults that the tests must cover. The first letter of an ID is the kind of fault: U for the upstream
+// catalog, K for kills and calls that end early, N for the network, C for clocks, L for clients and their streams, I
+// for input, X for keys and certificates, A for abuse and misleading responses, M for money, T for teams with one API
+// key, S for the sandbox.
 var faults = []fault{
 	{"U1", "the catalog refuses connections, or its host name has no address", "few retries; watches stay open; requests are counted",
 		"TestGetReturnsWatchedStateDuringCatalogOutage TestOutageStopsDownloadFromResumingAgain TestRetriesAddAtMostTenPercentDuringOutage TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch"},

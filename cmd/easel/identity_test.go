@@ -155,8 +155,8 @@ func (c *changing) walkAdmin(authorization string) (changing int) {
 	return changing
 }
 
-// send sends an HTTP request and returns the status code of the response. The body is valid for the route that resolves
-// orders, so that this route rejects the request only because of its authorization.
+// send sends an HTTP request and returns the status code of the response. The body is a valid request to resolve an
+// order, so that the server can reject such a request only because of its authorization.
 func (c *changing) send(addr, method, path, authorization string) int {
 	c.Helper()
 	header := []string{"Content-Type", "application/json"}

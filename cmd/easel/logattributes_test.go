@@ -52,7 +52,7 @@ var (
 )
 
 // collectAttributes collects the attribute names in calls to loggers and slog constructors. It also collects the names
-// in functions named about or attrs, and in assignments to variables named about.
+// in functions called "about" or "attrs", and in assignments to variables called "about".
 func collectAttributes(file *ast.File, used map[string]bool) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch n := node.(type) {

@@ -36,8 +36,8 @@ func sources(t *testing.T, packages []string) map[string]*ast.File {
 	return files
 }
 
-// inspectSending calls visit for each syntax node in the packages listed in sending, except for the root node of each
-// file. visit receives the path of the file, the node, and the node's parent as around.
+// inspectSending calls visit(path, node, around) for each syntax node in the packages listed in sending, except for the
+// root node of each file. path is the path of the file, and around is the node's parent.
 func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)) {
 	t.Helper()
 	for path, file := range sources(t, sending) {
