@@ -61,8 +61,7 @@ func claims(changes map[string]any) map[string]any {
 	return all
 }
 
-// sign returns a token signed with s. said contains the claims of the token, and extra contains additional header
-// members.
+// sign returns a token that is signed with s and has the given claims and additional header members.
 func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKey]any) string {
 	t.Helper()
 	options := &jose.SignerOptions{ExtraHeaders: extra}
