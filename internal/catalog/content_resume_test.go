@@ -35,7 +35,7 @@ func TestContentArrivesWholeFromAnyOffset(t *testing.T) {
 					}
 					want := "video/x-film"
 					if offset == len(film) && !h.noRange {
-						want = "" // at the end of the file, the catalog responds with status 416, and the Content-Type of that response is not the file's
+						want = "" // at the end of the file, the catalog responds with status 416, without the file's Content-Type
 					}
 					if content.Offset != int64(offset) || content.ContentType != want || content.Etag != strongEtag(h.etag) {
 						t.Errorf("got %+v", content)
@@ -174,7 +174,7 @@ func TestOutageStopsDownloadFromResumingAgain(t *testing.T) {
 				h.answer(n, r, conn)
 				return
 			}
-			for range 4 { // with the interrupted request, these are five consecutive failures, after which no request may be retried
+			for range 4 { // after five consecutive failures, including the interrupted request, no request may be retried
 				permit, err := c.Limiter(testCredential.Tenant).Acquire(t.Context(), limiter.Request{})
 				if err != nil {
 					t.Error(err)

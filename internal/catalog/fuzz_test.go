@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// printsNoKey checks that a value does not contain the call's API key when it is encoded as JSON
-// for callers. Each failure message begins with the argument what.
+// printsNoKey checks that a value does not contain the call's API key when it is encoded as JSON for callers. The
+// second argument describes the value in failure messages.
 func printsNoKey(t *testing.T, what string, value any) {
 	t.Helper()
 	text, err := json.Marshal(value)

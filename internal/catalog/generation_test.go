@@ -146,7 +146,7 @@ func TestAResultIsAFileOrATextOrBoth(t *testing.T) {
 		body string
 		text string // expected text; "-" means no text
 		file bool
-		list bool // whether the generation's record in a list contains the file too; ignored if file is false
+		list bool // whether a list also contains the generation's file, if the generation has one
 	}{
 		"a URL":                    {`"status":"succeeded","contentUrl":"https://x/y"`, "-", true, true},
 		"a URL in snake case":      {`"status":"succeeded","content_url":"https://x/y"`, "-", true, true},

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// limited is a transport that records all requests. Until the time in the field until, it responds with the code in the
-// field status. After that, it responds with success.
+// limited is a transport that records all requests. It responds with l.status before the time l.until, and with success
+// afterwards.
 type limited struct {
 	mu         sync.Mutex
 	status     int
@@ -137,8 +137,8 @@ func TestListWaitsForPermitWithinCallersDeadline(t *testing.T) {
 }
 
 // slowCatalog returns a client of a simulated catalog. Each response contains a record of about size bytes, which the
-// catalog sends immediately. The catalog ends the response a second later. It stores the largest number of responses
-// that were incomplete at the same time in *most.
+// catalog sends immediately. The catalog ends the response a second later. *most is set to the maximum number of
+// responses that were incomplete at the same time.
 func slowCatalog(t *testing.T, size int, most *int) *Client {
 	record, reading := `{"id":"g1","status":"queued","inputs":{"prompt":"`+strings.Repeat("x", size)+`"}}`, 0
 	w := &wire{}

@@ -75,7 +75,7 @@ func TestCallerGetsListNoOlderThanRequested(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		go func() { _, _ = c.List(t.Context(), testCredential, time.Time{}) }()
 		time.Sleep(time.Second / 4)
-		for range 10 { // these callers need a newer list than the first caller, and share one request for it
+		for range 10 { // these callers need a list that is newer than the first one, and share one request for it
 			go func() {
 				if list, err := c.List(t.Context(), testCredential, time.Now()); err != nil || list.Records[0].ID != "g2" {
 					t.Errorf("%+v, %v", list, err)

@@ -65,7 +65,7 @@ func TestRequestBurstStaysWithinConnectionLimit(t *testing.T) {
 		client := w.client(t, Config{})
 		results := make(chan error, burst)
 		for n := range burst {
-			cred := Forwarded(NewSecret(fmt.Sprint("key-", n%30))) // 30 keys, because the limiter allows each key fewer than burst concurrent requests
+			cred := Forwarded(NewSecret(fmt.Sprint("key-", n%30))) // 30 keys, because a single key may not have this many concurrent requests
 			go func() {
 				_, err := client.Account(t.Context(), cred)
 				results <- err

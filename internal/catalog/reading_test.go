@@ -70,7 +70,8 @@ func TestExplainRevealsNoAPIKeyOrUnknownMemberValue(t *testing.T) {
 	}
 }
 
-// TestEveryTableNamedByReadingRulesIsDeclared checks that RulesFile declares every table that the rules for response bodies name.
+// TestEveryTableNamedByReadingRulesIsDeclared checks that RulesFile declares every table to which the rules for
+// response bodies refer.
 func TestEveryTableNamedByReadingRulesIsDeclared(t *testing.T) {
 	source := proctest.Read(t, RulesFile)
 	names := []string{"states", "centUnits", "timeLayouts"}

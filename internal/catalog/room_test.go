@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// listOf reads a list response with count records. Each record has a different ID. Its other members are
-// the JSON text in members.
+// listOf reads a list response with the given number of records. Each record has a different ID, followed by the JSON
+// text in members.
 func listOf(t *testing.T, count int, members string) *List {
 	t.Helper()
 	records := make([]string, count)
