@@ -46,8 +46,8 @@ func TestTheTableOfErrorsHasEachReasonAndCode(t *testing.T) {
 	table.has(t, table.Codes, code.Code_name)
 }
 
-// has calls t.Errorf unless rows contains exactly the names in names, without the name for 0, because 0 is not an error.
-// The class of each row must be in table.Classes. The parameter names maps the numbers of an enum to their names.
+// has checks that rows contains exactly the names of an enum's values, except that of the value 0, which is not an
+// error. names contains all names, keyed by number. The class of each row must be in table.Classes.
 func (table errorTable) has(t *testing.T, rows remedies, names map[int32]string) {
 	t.Helper()
 	if len(rows) != len(names)-1 {

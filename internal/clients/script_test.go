@@ -23,7 +23,7 @@ import (
 type script struct {
 	Name     string
 	Call     []string          // arguments of the program; FILE is replaced by a path in a temporary directory
-	Files    map[string]string // kinds of the files to create before the call (see prepare), keyed by name; FILE in a name is replaced by the base name of the path in Call
+	Files    map[string]string // kinds of the files that prepare creates before the call, keyed by file name
 	Timeout  int               // timeout of the call in seconds; zero means the default
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
 	Requests []map[string]any  // for each call, the fields that its message must have; null means that the field must not be set
@@ -127,7 +127,7 @@ func everyError(table errorTable) script {
 }
 
 // everyEnd returns a script with one watch for each status code in table. The first stream of a watch fails with this
-// code, whose name is also the ID of the watched render.
+// code. The ID of the watched render is the name of the code.
 func everyEnd(table errorTable) script {
 	s := script{Name: "every code ends a watch or does not", Call: []string{"watch"}}
 	for _, name := range sortedKeys(table.Codes) {

@@ -44,7 +44,7 @@ type scripted struct {
 	next   int       // index of the current answer among the script's answers whose field For is empty
 	since  time.Time // time of the first call that got the current answer; zero if there was no such call
 	called []map[string]any
-	failed map[string]bool // idempotency keys and generation IDs (see answer.For) whose answers were already sent
+	failed map[string]bool // idempotency keys and generation IDs that already got their own answer (see answer.For)
 }
 
 func newScripted(t *testing.T, s *script) *scripted {
@@ -72,7 +72,7 @@ func newScripted(t *testing.T, s *script) *scripted {
 	t.Cleanup(server.Stop)
 	served.wire = proctest.NewWire(t, listener.Addr().String())
 	if s.Dead {
-		served.wire.Close() // nothing then listens at the address, so the program's connection attempts fail
+		served.wire.Close() // closes the listener, so that the program can't connect
 	}
 	return served
 }
@@ -129,8 +129,8 @@ func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	return nil
 }
 
-// take records a call and returns its answer. If the script has an answer for the call's idempotency key or
-// generation ID, the first call with this key or ID gets it. All other calls get the current answer.
+// take records a call and returns its answer. If the script has an answer for the call's idempotency key or generation
+// ID, the first such call gets this answer. All other calls get the answer that [scripted.newest] returns.
 func (s *scripted) take(request proto.Message) answer {
 	text, err := protojson.Marshal(request)
 	var members map[string]any

@@ -100,7 +100,7 @@ func build(t *testing.T, dir string, words []string) {
 	proctest.Run(t, command)
 }
 
-// placed returns words with each ROOT replaced by the path of the repository, and each DIR replaced by dir.
+// placed returns the given words. It replaces ROOT with the path of the repository, and DIR with dir.
 func placed(t *testing.T, dir string, words []string) (found []string) {
 	t.Helper()
 	for _, word := range words {
@@ -109,9 +109,8 @@ func placed(t *testing.T, dir string, words []string) (found []string) {
 	return found
 }
 
-// restartUnder disturbs a service in four ways: it kills and restarts the service and then, while the service is
-// watching, stops and restarts the server, kills and restarts the server, and freezes the connection. The service must
-// still finish its job.
+// restartUnder kills and restarts a service. While the service watches its render, restartUnder stops and restarts the
+// server, kills and restarts the server, and freezes the connection. The service must still finish its job.
 func restartUnder(t *testing.T, dir, language string) {
 	t.Helper()
 	s, key := startStack(t, proctest.Settings{"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")}), "sandbox_live_of_a_service"

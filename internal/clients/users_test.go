@@ -96,8 +96,8 @@ func sources(t *testing.T, directories ...string) string {
 	return all.String()
 }
 
-// named reports whether programs, the source code of all programs, contains a name in the style of any language. For
-// example, read_limit can also be readLimit, ReadLimit or getReadLimit.
+// named reports whether the source code in programs contains a name in the style of any language. For example,
+// read_limit can also be readLimit, ReadLimit or getReadLimit.
 func named(programs, name string) bool {
 	letters := strings.Split(name, "_")
 	for i, word := range letters {
