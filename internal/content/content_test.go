@@ -294,7 +294,7 @@ func TestMissingResultIsAbandonedAfterOneWeek(t *testing.T) {
 		s.upstream.set(func() { delete(s.upstream.files, "g1") })
 		stop := s.run(s.results)
 		time.Sleep(30 * time.Minute)
-		stop() // otherwise, the attempts would continue for a week
+		stop() // stops the attempts to copy the result, which would continue for a week
 		if row := s.row("g1"); row.State != ledger.ContentWaiting || row.Problem == "" {
 			s.Errorf("after half an hour: %+v", row)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The clock of the process is eight days ahead of the database's clock, which must determine the age of a copy.
+// The database's clock must determine the age of a copy. The clock of the process is eight days ahead.
 func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
 	url, ahead := proctest.Database(t), time.Now().Add(8*24*time.Hour)
 	for name, row := range map[string]struct {

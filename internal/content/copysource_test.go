@@ -14,7 +14,7 @@ import (
 func TestInvalidResponseIsNotStoredAsCopy(t *testing.T) {
 	page := []byte("<html>502 Bad Gateway</html>")
 	for name, row := range map[string]struct {
-		record  string // JSON form of the file in the ledger's record
+		record  string // JSON object that describes the file in the ledger
 		kind    string
 		file    []byte
 		chunked bool

@@ -18,8 +18,8 @@ import (
 )
 
 // inRestoredStudio runs a test with each kind of database, in simulated time. It passes the function restore to the
-// test. restore backs up the ledger, calls the function lost, makes all files in the store three hours old, and
-// restarts the process with the backup as its ledger. The restored ledger therefore lacks the changes made by lost.
+// test. restore backs up the ledger, calls lost(), and restarts the process with the backup as its ledger. The restored
+// ledger therefore lacks the changes that lost() makes. All files in the store are then three hours old.
 func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func()))) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		restored := "sqlite:" + filepath.Join(t.TempDir(), "backup.db")
@@ -121,8 +121,8 @@ func TestLedgerCloneDeletesNoCopyOfOriginal(t *testing.T) {
 	})
 }
 
-// A restored ledger may delete copies that were stored before the restore only after an operator has adopted them. If
-// the operator adopts the copies while a delete job is running, the job must run again and delete its copy.
+// After a restore, older copies must not be deleted until an operator has adopted them. A delete job that is running at
+// that time may already have skipped a copy, so the job must run again.
 func TestAdoptionDuringDeleteJobRepeatsDeletion(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")

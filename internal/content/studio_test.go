@@ -294,7 +294,7 @@ func (s *studio) restart(contents bool) {
 func (s *studio) replica() *content.Results {
 	suggested := "here"
 	if s.ledger.IsCopy() {
-		suggested = "there" // a copied ledger must not use the store name of the original; a real process suggests a random name
+		suggested = "there" // a copied ledger needs a new store name; real processes suggest random names
 	}
 	name, err := s.ledger.StoreName(s.Context(), suggested)
 	if err != nil {

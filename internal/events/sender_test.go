@@ -189,8 +189,8 @@ func TestRecoveredReceiverGetsAllEventsWithinOneMinute(t *testing.T) {
 	}
 }
 
-// The delay before a retry is a fraction of the delivery's age. A new event whose first attempt fails is therefore
-// retried soon, even after a long outage.
+// The retry delay of an event is a fraction of its delivery job's age. A new event is therefore retried soon, even
+// after a long outage.
 func TestNewFailureAfterOutageIsRetriedSoon(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var dead atomic.Bool

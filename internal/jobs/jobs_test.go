@@ -106,7 +106,7 @@ func (o *office) start(kinds ...jobs.Kind) (stop func()) {
 	}
 }
 
-// once runs a job that always succeeds: it only records the run.
+// once handles a job: it records the run and succeeds.
 func (o *office) once(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 	o.note(job.Ref)
 	return ledger.Outcome{}, nil
@@ -139,7 +139,7 @@ func TestFailedJobDelaysOnlyLaterJobsOfItsQueue(t *testing.T) {
 	onEach(t, func(o *office) {
 		o.add("studio", "g1", "a1", "a2", "a3")
 		o.add("studio", "g2", "b1")
-		o.add("print", "g1", "c1") // not in the queue of studio's g1, because each owner has its own queues
+		o.add("print", "g1", "c1") // does not wait for studio's queue g1, because each owner has its own queues
 		defer o.start(o.kind(func(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 			if job.Ref == "a1" && job.Attempts < 2 {
 				return ledger.Outcome{}, errors.New("try again")
