@@ -129,7 +129,7 @@ func TestHealthReportsServingAndDraining(t *testing.T) {
 		for {
 			answer, err := watch.Recv()
 			if err != nil {
-				break // the server has ended the health watch, which does not delay the shutdown
+				break // the server has ended the health watch, instead of waiting for it
 			}
 			last = answer.GetStatus()
 		}

@@ -24,11 +24,11 @@ import (
 type caller interface {
 	// call sends a unary call. method is a name such as "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
-	// watch passes every message to the function each until the watch ends.
+	// watch calls each(m) for every message m until the watch ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
-	// watchMany passes every message to the function each until the watch ends or each returns false.
+	// watchMany calls each(m) for every message m until the watch ends or a call returns false.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
-	// events calls the function each with every message, until the stream ends or the function returns false.
+	// events calls each(m) for every message m until the stream ends or a call returns false.
 	events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) (more bool)) error
 	// download writes all received bytes to its last argument, even if the download fails.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error
@@ -140,8 +140,8 @@ func (c grpcCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 	return received(stream, err, func(m *easelv1.WatchGenerationResponse) bool { each(m); return true })
 }
 
-// received passes every message of a stream to the function each until the stream ends or each returns false. The
-// parameter opened is the error from opening the stream; if it is not nil, received returns it.
+// received calls each(m) for every message m of a stream until the stream ends or a call returns false. opened is the
+// error from opening the stream. If it is not nil, received returns it.
 func received[M any](stream grpc.ServerStreamingClient[M], opened error, each func(*M) bool) error {
 	err := opened
 	for err == nil {

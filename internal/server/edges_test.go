@@ -56,8 +56,8 @@ func TestMessagesAboveSizeLimitAreRejected(t *testing.T) {
 	}
 }
 
-// probeMessage sends requests of exactly limit bytes, the maximum size, and requests that are one byte larger, over gRPC
-// and over REST. It checks that only the larger requests are rejected as too large.
+// probeMessage sends requests of the maximum size and requests that are one byte larger, over gRPC and over REST. It
+// checks that only the larger requests are rejected as too large.
 func probeMessage(t *testing.T, s *site, limit int) {
 	t.Helper()
 	send := func(n int, options ...grpc.CallOption) error {

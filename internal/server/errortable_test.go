@@ -23,7 +23,7 @@ import (
 type row struct {
 	name   string
 	fault  sandbox.Fault // the injected fault; the method meet sets its Route
-	call   string        // key in errorCalls
+	call   string        // name of the call: a key of errorCalls
 	code   codes.Code
 	reason string
 	http   int

@@ -221,7 +221,7 @@ func TestResumeTokenOfDeletedEventsOrOtherLedgerHasExpired(t *testing.T) {
 	}
 }
 
-// forget deletes all events from a SQLite ledger. It first dates them so far back that they have expired.
+// forget deletes all events from a SQLite ledger. It first sets their times to 1970, so that they have expired.
 func forget(s *stack, url string) {
 	s.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(url, "sqlite:")+"?_pragma=busy_timeout(5000)")

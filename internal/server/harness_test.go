@@ -64,8 +64,8 @@ func serve(t testing.TB, studio *servertest.Studio, change ...func(*Config)) *si
 	return s
 }
 
-// restOf returns a function for Config.REST. The function creates a REST handler that reads results
-// from studio, and has a short OpenAPI document and a single page.
+// restOf returns a function for Config.REST. The function creates a REST handler that reads results from the given
+// studio, and has a short OpenAPI document and a single page.
 func restOf(studio *servertest.Studio) func(*Server, *Local) (http.Handler, error) {
 	return func(s *Server, local *Local) (http.Handler, error) {
 		return rest.New(rest.Config{

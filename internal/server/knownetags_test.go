@@ -62,8 +62,8 @@ func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (rece
 	return received
 }
 
-// want checks the states that the stream delivered, and the count in its caught_up message. The parameter what describes
-// the stream in the failure message.
+// want checks the states that the stream delivered, and the count in its caught_up message. The second argument
+// describes the stream in the failure message.
 func (f first) want(t *testing.T, what string, count int, states map[string]easelv1.State) {
 	t.Helper()
 	got := map[string]easelv1.State{}

@@ -22,8 +22,8 @@ import (
 )
 
 // overTeams runs a scenario with a shared API key, once for each combination of protocol and kind of ledger. The
-// function as returns the caller with the given name. The callers "poster" and "banner" belong to the team "studio",
-// which has a budget. The caller "shop" has no team, and "ops" is an operator.
+// scenario calls as(name) to get the caller with this name. The callers "poster" and "banner" belong to the team
+// "studio", which has a budget. The caller "shop" has no team, and "ops" is an operator.
 func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller), change ...func(*options)) {
 	for name, database := range databases() {
 		for form, as := range forms {

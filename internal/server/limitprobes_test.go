@@ -81,7 +81,7 @@ func TestRequestsAboveLimitsAreInvalidAndAtLimitsValid(t *testing.T) {
 			switch err := call(row.at); {
 			case err != nil && row.method == "GenerationService/WatchGenerations":
 				t.Errorf("a watch of %d IDs: %v", idsLimit, err)
-			case err == nil, strings.Contains(err.Error(), "unknown field"): // over REST, a successful response may not decode as a GetAccountResponse
+			case err == nil, strings.Contains(err.Error(), "unknown field"): // over REST, a successful response can have fields that GetAccountResponse lacks
 			case strings.Contains(fmt.Sprint(statusOf(t, err).Details()), "INVALID_REQUEST"):
 				t.Errorf("%s at the limit: %v", row.method, err)
 			}

@@ -136,7 +136,7 @@ func TestExportedMetricsMatchMetricTable(t *testing.T) {
 	c, rest := grpcCaller{s, s.key}, restCaller{s, s.key}
 	var seen []map[string]*dto.MetricFamily
 
-	// Order, watch and download generations over gRPC and REST while a watch of all generations is open.
+	// The test orders, watches and downloads generations over gRPC and REST while a watch of all generations is open.
 	ctx, leave := context.WithCancel(t.Context())
 	everything, beat := make(chan error, 1), make(chan struct{})
 	var once sync.Once
@@ -207,8 +207,9 @@ func TestExportedMetricsMatchMetricTable(t *testing.T) {
 	}
 }
 
-// muddle watches a generation. At each update, it reports three states to the hub, so that the watch skips some of them. The
-// last of the three is outdated. On a busy machine, the first update may already be the final one. muddle then orders again.
+// muddle watches a generation. At each update, it reports three states to the hub, so that the watch skips some of
+// them. The last of the three is outdated. If the first update is already the final one, as can happen on a busy
+// machine, muddle tries again with a new order.
 func muddle(t *testing.T, s *stack) {
 	t.Helper()
 	attempt := 0
@@ -218,7 +219,8 @@ func muddle(t *testing.T, s *stack) {
 	})
 }
 
-// muddled reports whether the watch got an update of an unfinished generation.
+// muddled reports whether a watch of a new generation received an update before the generation ended. It is a single
+// attempt of muddle.
 func muddled(t *testing.T, s *stack, o *easelv1.CreateGenerationRequest) (unfinished bool) {
 	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))

@@ -12,8 +12,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// lockOrders locks the ledger's table of orders, so that queries on it wait until unlock is called. The returned
-// function waiting returns the number of queries that wait.
+// lockOrders locks the ledger's table of orders, so that queries on it wait until unlock() is called. waiting() returns
+// the number of waiting queries.
 func lockOrders(t *testing.T, url string) (waiting func() int, unlock func()) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)

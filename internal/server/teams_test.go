@@ -26,7 +26,7 @@ import (
 
 // databases returns, for each kind of ledger, a function that creates an empty ledger and returns its URL.
 func databases() map[string]func(*testing.T) string {
-	if testing.Short() { // short tests omit the in-memory ledger, because it uses SQLite, as the ledger in a file does
+	if testing.Short() { // omits the in-memory ledger, which also uses SQLite
 		return map[string]func(*testing.T) string{"SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
 	}
 	return map[string]func(*testing.T) string{"memory": memoryLedger, "SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
@@ -61,8 +61,8 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 }
 
 // strangers contains a function for each kind of owner. The function creates a stack and opens a watch of a generation.
-// It returns the generation's ID, and a caller that belongs to another owner. The parameter as creates a caller from a
-// stack and an API key or token.
+// It returns the generation's ID, and a caller that belongs to another owner. as(s, key) creates a caller of the stack
+// s with an API key or token.
 var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (id string, foreign caller){
 	"an API key": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
 		s := newStack(t, func(o *options) { o.sandbox.Speed = 0.01 })
