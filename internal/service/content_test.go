@@ -188,7 +188,7 @@ func (b *body) Close() error {
 	return nil
 }
 
-// flowTo sends n chunks to r, with a delay of pause before each read of the body. It returns the duration of the call
+// flowTo sends n chunks to r, and delays each read of the body by the given pause. It returns the duration of the call
 // and its error.
 func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err error) {
 	r.ended = make(chan struct{})

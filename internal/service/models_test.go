@@ -120,8 +120,8 @@ func (s *modelCatalog) list(key string) ([]*easelv1.Model, error) {
 	return resp.GetModels(), err
 }
 
-// want gets model a with the API key k. It compares the model's display name with name, the duration of the call with
-// took, and the age of the cached copy with age.
+// want calls GetModel for the model "a" with the API key "k". It checks the model's display name, the duration of the
+// call, and the age of the cached copy.
 func (s *modelCatalog) want(name string, took, age time.Duration) {
 	s.Helper()
 	began := time.Now()
@@ -258,7 +258,7 @@ func TestCachedModelLimitsWaitForUnresponsiveCatalog(t *testing.T) {
 		if _, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error("without a copy:", err)
 		}
-		time.Sleep(time.Minute) // long enough for the refresh to fail, after which the service pauses before it refreshes again
+		time.Sleep(time.Minute) // long enough for the refresh to fail; the service pauses before the next refresh
 		time.Sleep(10 * time.Second)
 		ctx, cancel = context.WithTimeout(s.as("k"), 2*time.Second)
 		defer cancel()

@@ -8,9 +8,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// pageOf returns one page of a list of models: the model IDs on the page, and the token of the next page. letters
-// contains the IDs of all models. The list contains a model only if chosen returns true for its ID. description is the
-// description of every model.
+// pageOf returns the model IDs on one page of a list, and the token of the next page. The list contains the models in
+// letters for which chosen(id) returns true. All models have the same description.
 func pageOf(letters []string, chosen func(string) bool, description string, size int32, token string) (ids []string, next string, err error) {
 	models, next, err := page(letters, chosen, func(s string) string { return s }, func(s string) *easelv1.Model {
 		return &easelv1.Model{ModelId: s, Description: description}

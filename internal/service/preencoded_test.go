@@ -108,7 +108,7 @@ func TestWatchersOfOneUpdateShareOneQuery(t *testing.T) {
 	})
 }
 
-// slowAnswer returns a function that takes a second to look up an attribution, and increments
+// slowAnswer returns a function that takes a second to look up an attribution. The function counts its calls in
 // queries.
 func slowAnswer(queries *atomic.Int32) func() (ledger.Attribution, error) {
 	return func() (ledger.Attribution, error) {
