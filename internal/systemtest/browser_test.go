@@ -215,8 +215,8 @@ func (b *browser) value(expression string) any {
 	return answer.Result.Value
 }
 
-// until waits up to a minute for a JavaScript expression to become true. If it stays false, the failure message
-// contains the string what.
+// until waits up to a minute for a JavaScript expression to become true. The first argument describes this condition in
+// the failure message.
 func (b *browser) until(what, expression string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(time.Minute); b.value("!!("+expression+")") != true; time.Sleep(50 * time.Millisecond) {
@@ -227,7 +227,7 @@ func (b *browser) until(what, expression string) {
 	}
 }
 
-// press waits for the element that a JavaScript expression returns, and clicks it. The string what describes the
+// press waits for the element that a JavaScript expression returns, and clicks it. The first argument describes the
 // element in failure messages.
 func (b *browser) press(what, element string) {
 	b.t.Helper()
@@ -235,8 +235,8 @@ func (b *browser) press(what, element string) {
 	b.value("void (" + element + ").click()")
 }
 
-// write waits for the element that a JavaScript expression returns, and types text into it. The string what describes
-// the element in failure messages.
+// write waits for the element that a JavaScript expression returns, and types text into it. The first argument
+// describes the element in failure messages.
 func (b *browser) write(what, element, text string) {
 	b.t.Helper()
 	b.until(what, element)

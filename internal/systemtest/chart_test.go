@@ -150,7 +150,7 @@ func TestChartPodPortsMatchSettingsAndProbesUseHTTP(t *testing.T) {
 			}
 		}
 		// All probes must use the metrics port, because callers could use up all connections to the other ports. The
-		// manifest of each HTTP probe contains the string probe, and that of a gRPC probe would contain the string other.
+		// first string occurs in each HTTP probe, and the second one would occur in a gRPC probe.
 		const probe, other = "httpGet: {path: /", "grpc: {port"
 		if strings.Count(text, probe) != 3 || strings.Contains(text, other) {
 			t.Errorf("%s has probes other than %q", values, probe)
@@ -205,8 +205,8 @@ func TestChartPodNeedsNoSecretExceptSharedAPIKey(t *testing.T) {
 	}
 }
 
-// TestChartConfiguresBucketOrVolumeForResultCopies checks the pod's settings and volumes for copies in three places: a bucket with
-// access keys, a bucket with the pod's role, and a volume.
+// TestChartConfiguresBucketOrVolumeForResultCopies checks the pod's settings and volumes for each place that can store
+// copies: a bucket with access keys, a bucket with the pod's role, and a volume.
 func TestChartConfiguresBucketOrVolumeForResultCopies(t *testing.T) {
 	const keys, egress = "/etc/easel/content/credentials", "cidr: 198.51.100.0/24"
 	for set, want := range map[string]struct{ url, keys, directory string }{

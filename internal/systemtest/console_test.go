@@ -298,9 +298,8 @@ func (b *browser) key(name string) {
 	b.call(nil, "Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": name, "code": name, "windowsVirtualKeyCode": code})
 }
 
-// tab presses Tab until an element of the page has the focus. The parameter element is a JavaScript expression that returns this
-// element. The parameter what describes it in the failure message. tab checks that the focus is visible on every element on the
-// way.
+// tab presses Tab until the element that a JavaScript expression returns has the focus. It checks that the focus is
+// visible on every element on the way. The first argument describes the element in the failure message.
 func (b *browser) tab(what, element string) {
 	b.t.Helper()
 	for range 30 {

@@ -125,7 +125,7 @@ func (f facility) wantAnswer(what, token, want string) {
 }
 
 // awaitAnswer waits until a token is accepted over gRPC and REST. It repeats both calls together, because the server
-// may load new issuer keys between them. what describes the token in the failure message.
+// may load new issuer keys between them. The first argument describes the token in the failure message.
 func (f facility) awaitAnswer(what, token string) {
 	f.Helper()
 	waitFor(f.T, "response for "+what, func() bool { return f.overGRPC(token).exit == exitOK && f.overREST(token) == "ok" }, f.Server.Output.String)

@@ -22,7 +22,7 @@ type prometheus struct {
 }
 
 // startPrometheus starts Prometheus with the rules in deploy/, and stops it at the end of the test. Prometheus scrapes
-// the server of f, and the servers whose quoted addresses are in others.
+// the server of f and the other servers, whose addresses must be quoted.
 func startPrometheus(t *testing.T, f facility, others ...string) *prometheus {
 	t.Helper()
 	program := tool(t, "prometheus")

@@ -271,7 +271,7 @@ func (r *registries) status(w http.ResponseWriter, q *http.Request) {
 	answers(http.StatusOK, fmt.Sprintf(`{"deploymentId": %q, "deploymentState": %q}`, q.FormValue("id"), state))(w, q)
 }
 
-// refuseBundles sets whether Central rejects uploads.
+// refuseBundles sets whether Maven Central rejects uploads.
 func (r *registries) refuseBundles(refuses bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

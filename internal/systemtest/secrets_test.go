@@ -140,8 +140,8 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&s.text, "%s %v %s\n", r.URL, r.Header, body)
 }
 
-// search fails the test if the text contains the API key canary in any form. The parameter where names the source of
-// the text; the failure message starts with it.
+// search fails the test if the text contains the API key canary in any form. The second argument describes the source
+// of the text in the failure message.
 func search(t *testing.T, where, text string) {
 	t.Helper()
 	for _, leak := range leaks(canary, text) {
@@ -205,10 +205,10 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 		}
 		var calls sync.WaitGroup
 		for m, one := range everyRPC(t) {
-			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // new for each mode and method, so that the server has no state for them
+			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // a new key and a new ID for each call, so that the server has no state for them
 			calls.Go(func() {
 				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
-				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // feeds are not checked, because they do not end on their own, and do not exist for forwarded API keys
+				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // an event feed does not end on its own; with a forwarded API key, there is no feed
 				if mode == "succeeded" && !isFeed && (messages == 0 || err != nil) {
 					t.Errorf("%s, %s: no response to search: %v", mode, one.name, err)
 				}

@@ -60,8 +60,8 @@ func tool(t *testing.T, names ...string) string {
 	return ""
 }
 
-// waitFor waits until the function there returns true. After 30 s, it fails the test instead. The failure message
-// then contains the string what and the result of the function said.
+// waitFor waits until there() returns true. After 30 s, it fails the test instead. The failure message contains the
+// second argument, which describes the condition, and the result of said().
 func waitFor(t testing.TB, what string, there func() bool, said func() string) {
 	t.Helper()
 	proctest.Eventually(t, 30*time.Second, what, there, said)

@@ -25,7 +25,7 @@ func deadCollector(t *testing.T) *proctest.Wire {
 func TestProcessExitsInTenSecondsDespiteCollectorFaults(t *testing.T) {
 	t.Parallel()
 	const lag = 2 * time.Second
-	after := proctest.Settings{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // 6 s, which is longer than the constant lag and than the drain timeout of 4 s below
+	after := proctest.Settings{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // 6 s, which exceeds both the lag of 2 s and the drain timeout of 4 s
 	stuck, slow := deadCollector(t), startCollector(t, lag)
 	services := map[string]traced{}
 	for kind, endpoint := range map[string]string{"dead": "http://127.0.0.1:" + freePort(t), "stuck": "http://" + stuck.Address, "slow": "http://" + slow.addr} {
