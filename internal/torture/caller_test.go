@@ -94,8 +94,8 @@ func orderOf(n int) *easelv1.CreateGenerationRequest {
 	return r
 }
 
-// work places orders until the world has reached its planned numbers of orders and faults. Sometimes colleague sends the same
-// order concurrently, often through another facade.
+// work places orders until the world has reached its planned numbers of orders and faults. Sometimes a second caller,
+// colleague, concurrently sends the same order, often through another facade.
 func (c *caller) work(ctx context.Context, colleague *caller) error {
 	for c.world.calmIfDone(); !c.world.isCalm() && ctx.Err() == nil; c.world.calmIfDone() {
 		request := c.next()
@@ -239,8 +239,8 @@ func (c *caller) comeBack(ctx context.Context) error {
 	return nil
 }
 
-// look checks, while faults happen, that a team receives only its own generations: in its list, in a watch of all generations,
-// and in reads of another team's generations.
+// look checks, while faults happen, that a team sees only its own generations. It lists and watches all generations,
+// and tries to read a generation of another team.
 func (c *caller) look(ctx context.Context) error {
 	ctx = proctest.Bearing(ctx, c.world.tokens[c.team])
 	c.world.work.Go(func() {

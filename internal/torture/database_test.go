@@ -27,7 +27,7 @@ func (w *world) toDatabase(near *net.TCPConn, owner *supervisor) {
 		up.Close()
 		near.Close()
 	})
-	for typed := 0; s.request(owner, typed); typed = 1 { // typed is 1 if messages start with their type; the first message of a connection does not
+	for typed := 0; s.request(owner, typed); typed = 1 { // typed is 0 for the first message, which has no type, and 1 for all others
 	}
 }
 

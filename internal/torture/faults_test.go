@@ -20,9 +20,9 @@ import (
 type stage int
 
 const (
-	requesting   stage = iota // a relay has received a facade's request to the catalog
+	requesting   stage = iota // the relay to the catalog has received a request from a facade
 	responding                // the relay has received the catalog's response
-	sending                   // a relay has received a facade's order to the catalog
+	sending                   // the relay to the catalog has received an order from a facade
 	sendingLarge              // a relay has received an order that is too large for the kernel to accept in one piece
 	answering                 // the relay has received the catalog's response to an order
 	returning                 // the relay between a caller and a facade has received the successful response to an order
@@ -194,10 +194,10 @@ func (w *world) happened() map[group]float64 {
 	return sums
 }
 
-// share returns the probability that the fault f happens to a message at its stage. happened is the number of faults
-// in f's group so far. share adapts the probability so that the number of faults in each group stays proportional to
-// the number of orders. With fixed probabilities, a slow machine would spend all its time on faults, because callers
-// repeat their orders after each fault. The caller must hold w.mu.
+// share returns the probability that the fault f happens to a message at its stage. happened is the number of faults in
+// f's group so far. The probability depends on this number, so that the faults in each group stay proportional to the
+// orders. With fixed probabilities, a slow machine would spend all its time on faults, because callers repeat their
+// orders after each fault. The caller must hold w.mu.
 func (w *world) share(f *fault, happened float64) float64 {
 	if f.at == posting {
 		return 1. / 8
@@ -222,8 +222,8 @@ func (w *world) share(f *fault, happened float64) float64 {
 	return share
 }
 
-// draw randomly selects a fault for a message at one of the given stages, with the probability that share returns. It
-// returns nil if it selects no fault.
+// draw randomly selects a fault for a message at one of the given stages, or nil. [world.share] returns the probability
+// of each fault.
 func (w *world) draw(at ...stage) *fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -250,8 +250,7 @@ func (w *world) strike(f *fault, x *exchange) (ended bool) {
 }
 
 // missing returns the names of faults that have not happened, and a text for each group in which too few faults have
-// happened. It includes the names of faults at the stage posting only if the world is calm, that is, if callers no
-// longer place new orders.
+// happened. It includes faults at the webhook receiver only when callers no longer place new orders.
 func (w *world) missing() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

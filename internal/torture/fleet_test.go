@@ -90,7 +90,7 @@ func (m *stubCatalog) since(at time.Time) (n int) {
 }
 
 // fleet is a group of replicas with the same catalog and the same PostgreSQL server. Each replica connects to
-// PostgreSQL through its own proxy, a wire. All replicas connect to the catalog through one further wire.
+// PostgreSQL through its own proxy. All replicas connect to the catalog through one shared proxy.
 type fleet struct {
 	t        *testing.T
 	postgres *proctest.Postgres
@@ -278,7 +278,7 @@ func (f *fleet) count(is func(*watcher) bool) (n int) {
 }
 
 // changed sets the state of all generations to running, and waits until every watch has received the new state. If this
-// takes too long, the test fails. The failure message contains the parameter when, which describes the situation.
+// takes too long, the test fails. The argument describes the situation in the failure message.
 func (f *fleet) changed(when string) {
 	f.t.Helper()
 	f.meter.set("running", f.ids...)
@@ -299,8 +299,8 @@ func (f *fleet) read() error {
 	return err
 }
 
-// end sets the state of all generations to succeeded and waits until every watch has ended. Then it checks that the
-// recorded events keep all promises in package promises, and that the replicas did not exceed the poll rate.
+// end sets the state of all generations to succeeded and waits until every watch has ended. Then it checks the recorded
+// events with package promises, and checks that the replicas did not exceed the poll rate.
 func (f *fleet) end() {
 	f.t.Helper()
 	f.meter.set("succeeded", f.ids...)
@@ -313,7 +313,7 @@ func (f *fleet) end() {
 		f.t.Error(b)
 	}
 	took := time.Since(f.began)
-	late := f.starts * int(renewal.Seconds()) // number of seconds in which the replicas together may exceed the poll rate, because some do not know about a new replica yet
+	late := f.starts * int(renewal.Seconds()) // seconds in which the poll rate may be exceeded: after each start, until all replicas know about the new one
 	n, most := f.meter.since(f.began), fleetRate*(took.Seconds()+float64(late)+1)
 	f.t.Logf("%d watches of %d generations, %d streams; %d requests in %.0f s, where %.0f are allowed",
 		len(f.watchers), len(f.ids), f.streams(), n, took.Seconds(), most)

@@ -263,8 +263,7 @@ func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	return copies
 }
 
-// orderAll places count orders and waits until they have succeeded. The orders are numbered consecutively, and the
-// parameter from is the first number. orderAll returns the generation IDs.
+// orderAll places orders with consecutive numbers and waits until they have succeeded. It returns the generation IDs.
 func (g *gallery) orderAll(from, count int) []string {
 	g.Helper()
 	ids, ordering := make([]string, count), errgroup.Group{}

@@ -55,12 +55,12 @@ func narrow(_, _ string, raw syscall.RawConn) (err error) {
 // orderLine is the start of the request line of an order.
 var orderLine = []byte("POST /api/v1/api/catalog/generations ")
 
-// largeBody is the size in bytes of a body that a facade can't send to a relay in a single write. The facade is
-// therefore still writing when the relay receives the first bytes.
+// largeBody is the size in bytes of a body that is too large for a single write from a facade to a relay. When the
+// relay receives the first bytes, the facade is still writing.
 const largeBody = 256 << 10
 
-// toCatalog forwards the traffic between the catalog and a facade. near is the connection that the facade has opened, and
-// facades contains all facades.
+// toCatalog forwards the traffic between the catalog and a facade. near is a connection that one of the facades has
+// opened.
 func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
 	x := &exchange{world: w, near: near, facade: ownerOf(near, facades), catalog: w.catalog.now(), unread: bufio.NewReader(near), dropped: near}
 	if x.facade == nil || x.catalog == nil {
@@ -89,7 +89,7 @@ func ownerOf(near net.Conn, facades []*supervisor) *proctest.Process {
 	return nil
 }
 
-// pass forwards a request and its response. A fault may make it forward only a part of them. It reports whether the
+// pass forwards a request and its response, or only a part of them if a fault happens. It reports whether the
 // connection stays open.
 func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
 	request, err := readHead(x.unread)
@@ -175,8 +175,8 @@ const (
 	endOfStream  = 1
 )
 
-// readPart reads the next part of a facade's response. placed reports whether the part is the start of a successful
-// response. If the request was an order, the facade then knows the order's generation.
+// readPart reads the next part of a facade's response. placed reports whether the part starts a successful response.
+// Such a response to an order shows that the facade knows the order's generation.
 func readPart(answers *bufio.Reader, overREST bool) (text []byte, placed bool, err error) {
 	if overREST {
 		m, body, err := readMessage(answers)

@@ -22,8 +22,7 @@ var (
 // at which a replica renews its own row in the ledger.
 const renewal = 12 * time.Second
 
-// TestReplicasKeepAllWatches checks that all watches through replicas that share a database survive a change or a
-// fault.
+// TestReplicasKeepAllWatches checks that all watches survive changes and faults of replicas that share a database.
 func TestReplicasKeepAllWatches(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -56,7 +56,7 @@ func (w *world) settle() (run promises.Run, err error) {
 		IsShared: true, HasLedger: true, HasEvents: true, Begin: w.record.Begin, Healed: w.record.Since(), End: time.Hour, Events: w.record.Sorted(),
 		Limits: w.limits, Receivers: map[string]bool{}, IsCaller: func(owner, caller string) bool { return caller == owner+"-service" },
 	}
-	run.End += run.Healed // the promises assume that a missing event arrives at run.End, so run.End must be after the deadline for events
+	run.End += run.Healed // package promises assumes that a missing event arrives at run.End, which must therefore be after the deadline for events
 	for _, team := range receivers {
 		run.Receivers[team] = true
 	}
@@ -103,8 +103,7 @@ func readAccount(ctx context.Context, address string) (account sandbox.Audit, er
 }
 
 // none waits until no order in the ledger matches an SQL condition, and returns the time that it has waited. It returns
-// an error if this time exceeds the limit, which is the parameter within. The parameter what describes the remaining
-// orders in the error.
+// an error if this takes longer than the given limit. The first argument describes the remaining orders in the error.
 func (w *world) none(what, condition string, within time.Duration) (took time.Duration, err error) {
 	for began := time.Now(); ; pauseFor(w.ctx, 100*time.Millisecond) {
 		left := 0
@@ -141,8 +140,8 @@ func (w *world) query(query string, scan func(*sql.Rows) error) error {
 	return rows.Err()
 }
 
-// readUnsettled reads each unsettled generation as its owner. On its own, each replica reads only ten of these
-// generations per minute.
+// readUnsettled reads each unsettled generation as a caller of its team, and waits until all orders are settled.
+// Without these reads, each replica would read only ten of the generations per minute.
 func (w *world) readUnsettled() error {
 	var reads errgroup.Group
 	reads.SetLimit(8)
@@ -168,7 +167,7 @@ func (c *caller) read(generation string) error {
 }
 
 // readLedger reads the orders and budgets from the ledger. If an order failed and was then refunded, readLedger also
-// adds an earlier version with the failure.
+// adds a version of the order in which its status is still Failed.
 func (w *world) readLedger(run *promises.Run) error {
 	orders := w.query(`SELECT id, owner, caller, upstream_key, api_key, COALESCE(generation_id, ''), state, reserved_cents, COALESCE(cost_cents, -1), refunded_cents,
 		unconfirmed_cents, settled, status, deleted, order_time, failed_time FROM orders ORDER BY order_time`, func(rows *sql.Rows) error {
@@ -200,7 +199,7 @@ func (w *world) readLedger(run *promises.Run) error {
 const eventSecret = "whsec_dG9ydHVyZSBzaWducyBldmVyeSBldmVudCB3aXRoIHRoaXM="
 
 // receiver receives the events of all teams. In a short run, most events are sent after the other faults have ended.
-// Faults at the receiver therefore continue after that, but they affect only its first troubledPosts requests.
+// Faults at the receiver therefore continue until it has received [troubledPosts] requests.
 type receiver struct {
 	world *world
 	url   string

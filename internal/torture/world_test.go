@@ -47,7 +47,7 @@ var (
 
 const (
 	ampleCents  = 50_000_000
-	scarceCents = 15 // budget in cents per 100 orders; too small on purpose: at least 25 of these orders belong to the last team and cost at least a cent each
+	scarceCents = 15 // budget of the last team in cents, per 100 orders of all teams; too small for its 25 or more orders, which cost at least a cent each
 )
 
 // world is the state of a run: its processes, callers and faults, and the record of events.
@@ -171,7 +171,7 @@ func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[g
 }
 
 // run starts all processes and the given number of callers, and waits until enough faults have happened. It then calls
-// settle, which returns the record of the run, and checks that the record breaks no promise.
+// settle, which returns the record of the run, and checks this record with package promises.
 func (w *world) run(callers int, settle func() (promises.Run, error)) {
 	t, began := w.t, time.Now()
 	ctx, cancel := context.WithCancel(w.ctx)
