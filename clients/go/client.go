@@ -74,13 +74,13 @@ type Option func(*settings)
 func WithAddress(address string) Option { return func(s *settings) { s.address = address } }
 
 // WithAPIKey sets the API key or token for all calls. If key is empty, calls are sent without a key. Without WithAPIKey, each
-// call reads the key from the file that EASEL_API_KEY_FILE names. If that variable is unset, the key is the value of
+// call reads the key from the file at the path in EASEL_API_KEY_FILE. If that variable is unset, the key is the value of
 // EASEL_API_KEY.
 func WithAPIKey(key string) Option { return func(s *settings) { s.apiKey, s.keyFile = key, "" } }
 
 // WithTLS sets the TLS configuration of the connection. The connection then uses TLS even to a loopback address. Without
-// WithTLS, the client trusts the certificates in the file that EASEL_TLS_CA_FILE names, or the system's certificates if that
-// variable is unset.
+// WithTLS, the client trusts the certificates in the file at the path in EASEL_TLS_CA_FILE. If that variable is unset, it
+// trusts the system's certificates.
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) { s.tls, s.rootsFile = config, "" }
 }

@@ -58,7 +58,7 @@ type download struct {
 	broken  bool // whether the bytes are damaged or can't be written, so that a retry would not help
 }
 
-// fetch downloads a file to the writer that open returns. It calls open once, with the file name that the server suggests.
+// fetch downloads a file. To get the writer, it calls the function open once, with the file name that the server suggests.
 func (c *Client) fetch(ctx context.Context, generationID string, options FetchOptions, more []CallOption, open func(string) (io.Writer, error)) (*Content, error) {
 	ctx, o, cancel := c.begin(ctx, streamLimits, more)
 	defer cancel()
@@ -89,8 +89,9 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 }
 
 // resumable prepares the request for the next stream, or returns an error if the download can't continue. With an etag, the
-// server ensures that the remaining bytes belong to the same content. Without an etag, resumable removes the downloaded bytes
-// from w, and the download restarts at its first byte. This requires that w is a file, and that it ends with these bytes.
+// server ensures that the remaining bytes belong to the same content. Without an etag, the download restarts at its first byte,
+// and resumable removes the downloaded bytes from the end of w. This requires that w is a file and that its position is at its
+// end.
 func (d *download) resumable() error {
 	if d.request.GetEtag() != "" || d.request.GetReadOffset() == 0 {
 		return nil

@@ -190,7 +190,8 @@ func named(err error, generationID, key string) {
 	e.GenerationID, e.IdempotencyKey = generationID, key
 }
 
-// ended returns the error for a call whose context is done. after is the call's last error before the context was done.
+// ended returns the error for a call whose context is done. The parameter after contains the call's last error before the
+// context was done.
 func ended(ctx context.Context, after error, last *Heartbeat) error {
 	e, cause := *baseOf(after), context.Cause(ctx)
 	e.below = []error{after, cause}

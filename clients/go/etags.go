@@ -17,7 +17,7 @@ const (
 // etags stores the latest etags of the generations in a WatchMany. It keeps only those of the maxEtags generations that changed
 // most recently.
 type etags struct {
-	named    bool // whether the watch request names its generations
+	named    bool // whether the watch request contains generation IDs
 	etag     map[string]string
 	ids      []string        // keys of the map etag; the generation that changed most recently is last
 	finished map[string]bool // IDs of succeeded and refunded renders, which wanted() omits; empty if named is true
@@ -30,9 +30,9 @@ func newEtags(named bool, known map[string]string) *etags {
 	return &etags{named, known, slices.Sorted(maps.Keys(known)), make(map[string]bool)}
 }
 
-// wanted returns the etags for the next request: those of the latest changes, at most maxKnownEtags. If the watch request does
-// not name its generations, wanted omits succeeded and refunded renders. The catalog may no longer list such a render, and the
-// server would then have to request it separately.
+// wanted returns the etags for the next request: those of the generations that changed most recently, at most maxKnownEtags. If
+// the watch request contains no generation IDs, wanted omits succeeded and refunded renders. The catalog may no longer list
+// such a render, and the server would then have to request it separately.
 func (e *etags) wanted() map[string]string {
 	wanted := make(map[string]string)
 	for _, id := range slices.Backward(e.ids) {
@@ -43,8 +43,8 @@ func (e *etags) wanted() map[string]string {
 	return wanted
 }
 
-// add stores the etag of an update, and reports whether the update is new. If the watch request does not name its generations,
-// add removes the etag of a deleted generation.
+// add stores the etag of an update, and reports whether the update is new. If the watch request contains no generation IDs, add
+// does not store the etag of a deleted generation, but removes the previous etag.
 func (e *etags) add(generation *easelv1.Generation) bool {
 	id, state := generation.GetGenerationId(), generation.GetState()
 	if before, known := e.etag[id]; known && before == generation.GetEtag() {

@@ -140,8 +140,8 @@ func (p *partFile) end(err error, keep bool) error {
 	return err
 }
 
-// finish renames the complete file to its target. If keep is true, it creates a hard link instead, which never replaces a file,
-// even one that was created during the download. If that fails and the target does not exist, finish renames the file after all.
+// finish renames the complete file to its target. If keep is true, it creates a hard link instead, because a link never
+// replaces a file. If the link fails and the target does not exist, finish renames the file after all.
 func (p *partFile) finish(keep bool) error {
 	if err := errors.Join(p.Sync(), p.Close()); err != nil {
 		return err

@@ -75,8 +75,8 @@ type ending struct {
 	delay    time.Duration // delay that the server requested when it closed the stream
 }
 
-// read yields the states of one stream. It cancels the stream if no message arrives for three heartbeat intervals. The time
-// that the caller spends in its loop does not count.
+// read yields the states of one stream. It cancels the stream if no message arrives for three heartbeat intervals. The timer
+// does not run while the caller processes a state.
 func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end ending) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -67,7 +67,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 		if !again {
 			return nil, err
 		}
-		if err := a.pause(ctx, 0, err); err != nil { // pause may return the error of an earlier attempt, which has an outdated outcome
+		if err := a.pause(ctx, 0, err); err != nil { // err may come from an earlier attempt and contain an outdated outcome
 			e := baseOf(err)
 			e.IdempotencyKey, e.OrderOutcome = request.IdempotencyKey, known
 			return nil, err
@@ -75,7 +75,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 	}
 }
 
-// tellKey passes a key created by Order to hook, or logs the key if hook is nil.
+// tellKey passes a key that Order created to the function hook, or logs the key if hook is nil.
 func (c *Client) tellKey(hook func(string) error, key string) error {
 	if hook != nil {
 		return hook(key)
@@ -100,9 +100,9 @@ func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
 	}, nil
 }
 
-// ofOrder sets the key and the outcome in err, which is the error from an attempt. It returns this outcome, which covers all
-// attempts so far. before is the outcome of the earlier attempts. If it is OutcomeUnknown, the outcome remains unknown unless
-// the server reports OutcomeNotPlaced.
+// ofOrder sets the idempotency key and the outcome in err, which is the error of an attempt, and returns the outcome. The
+// outcome covers all attempts so far. If it was unknown before this attempt, it remains unknown unless the server reports
+// OutcomeNotPlaced.
 func ofOrder(err error, key string, before Outcome) Outcome {
 	e := baseOf(err)
 	e.IdempotencyKey = key

@@ -33,7 +33,7 @@ const tooLong = time.Hour
 // longest is the maximum back-off before jitter.
 const longest = 10 * time.Second
 
-// maxAsked limits errors that request a delay (see Error.RetryAfter). After this number of them, a read or a deletion fails.
+// maxAsked is the number of errors that request a delay (see Error.RetryAfter) after which a read or a deletion fails.
 const maxAsked = 10
 
 // limits contains a call's total time and its maximum number of consecutive failed attempts.
@@ -127,7 +127,7 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 		return err
 	}
 	delay := min(time.Second/2<<min(a.Attempt, 8), longest)
-	a.Delay = max(delay/2+rand.N(delay), told) //nolint:gosec // jitter is not a secret
+	a.Delay = max(delay/2+rand.N(delay), told) //nolint:gosec // jitter needs no secure random numbers
 	a.Attempt, a.Err = a.Attempt+1, err
 	a.warn()
 	a.onRetry(a.Retry)
@@ -137,14 +137,14 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // select may choose the timer although ctx is done; another attempt could then make an order's outcome unknown
+	if ctx.Err() != nil { // if both channels are ready, the timer may win; another attempt could then make an order's outcome unknown
 		return ended(ctx, a.last, a.heartbeat)
 	}
 	return nil
 }
 
-// unary intercepts unary calls. It converts errors to this package's error types. It retries reads and the calls that set
-// resend. It does not retry orders, because Order does so itself.
+// unary intercepts unary calls. It converts errors to this package's error types. It retries reads, and other calls only if
+// their field resend is set. It does not retry orders, because Order does so itself.
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	o, ok := ctx.Value(callKey{}).(*call)
 	if !ok && isRead(method) {
@@ -214,8 +214,8 @@ func (w *warned) may(method string) bool {
 	return true
 }
 
-// warn logs a warning if the next attempt starts at least five seconds after a.since, unless a warning about the call's method
-// was logged during the last minute.
+// warn logs a warning if the call will have failed for at least five seconds when its next attempt starts. For each method, it
+// logs at most one warning per minute.
 func (a *attempts) warn() {
 	if a.since.IsZero() {
 		a.since = time.Now()

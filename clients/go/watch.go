@@ -91,6 +91,6 @@ func (w watch[M, S]) renderOf(generation *easelv1.Generation) *Render {
 	return render
 }
 
-// shortest is the minimum heartbeat interval in the contract. A watch with a shorter interval, which the server rejects, still
-// waits for three times the minimum, so that the rejection can arrive.
+// shortest is the minimum heartbeat interval in the contract. The server rejects a watch with a shorter interval. Such a watch
+// uses the minimum for its own timeout, so that the rejection can arrive in time.
 const shortest = time.Second
