@@ -90,7 +90,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 			}
 			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member%s; the members here are %s", quoted, members)
 		}
-	case *kind.PropertyNames: // occurs only for names of teams, so the path is known; InstanceLocation is unreliable here
+	case *kind.PropertyNames: // only team names can cause this violation, so the path is known; InstanceLocation is unreliable here
 		_, rule := described([]string{"teams"})
 		p.fault("teams/"+k.Property, "%s", rule)
 	default:

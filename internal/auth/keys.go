@@ -63,8 +63,8 @@ func verifies(key jose.JSONWebKey) bool {
 	return false
 }
 
-// Check reads the files that the issuer's settings name, and returns an error if one of them is invalid. It sends no request.
-// An empty key set is valid, because an issuer can revoke all its keys.
+// Check reads the files in the issuer's settings, and returns an error if one of them is invalid. It sends no request. An empty
+// key set is valid, because an issuer can revoke all its keys.
 func (i *Issuer) Check() error {
 	if i.KeysFile == "" {
 		_, _, err := i.request(context.Background())
