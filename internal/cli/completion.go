@@ -30,10 +30,10 @@ func (c *completionCmd) Run(p *Program, app *kong.Application) error {
 	return err
 }
 
-// completions generates shell code for a command and its subcommands. at is the command, such as "orders list", or
-// empty for the program itself. paths contains the subcommands, quoted for use as shell patterns. cases contains
-// branches of a case statement, each of which prints the words that can follow a command or a flag. For a flag
-// without listed values, the branch prints no words, so that the shell completes file names.
+// completions generates shell code for a command and its subcommands. The parameter at is the command, such as
+// "orders list", or empty for the program itself. The results are the subcommands, quoted for use as shell
+// patterns, and branches of a case statement. Each branch prints the words that can follow a command or a flag. For
+// a flag without listed values, the branch prints no words, so that the shell completes file names.
 func completions(node *kong.Node, at string) (paths []string, cases string) {
 	var flags, commands []string
 	for _, flag := range node.Flags {

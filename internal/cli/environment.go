@@ -130,7 +130,7 @@ func (p *Program) warn(line *kong.Context, unknown []string) {
 // FaultList collects problems with settings and flags, so that all of them are reported together.
 type FaultList []string
 
-// Add adds a problem that text describes.
+// Add adds a problem with the given description.
 func (l *FaultList) Add(text string) { *l = append(*l, terminal.OneLine(text)) }
 
 // AddError adds an error about the setting or flag with the given name. A nil error is ignored.
@@ -140,7 +140,7 @@ func (l *FaultList) AddError(name string, err error) {
 	}
 }
 
-// Require adds a problem that text describes, unless ok is true.
+// Require adds a problem with the given description, unless ok is true.
 func (l *FaultList) Require(ok bool, text string) {
 	if !ok {
 		l.Add(text)

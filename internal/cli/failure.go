@@ -197,7 +197,7 @@ type Problem struct {
 	Cure string // hint for fixing the failure; empty if the remedy is obvious
 	Err  error  // the cause, or nil
 
-	keepCure     bool   // whether the hint of Err is also printed; if not, only Cure is printed
+	keepCure     bool   // whether to print the hint of Err in addition to Cure
 	generationID string // ID of the affected render; empty unless there is exactly one
 }
 

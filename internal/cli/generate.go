@@ -30,9 +30,9 @@ type generateCmd struct {
 // expiry is the value of --expire: the time after which the order is not sent to the catalog.
 type expiry struct{ time.Time }
 
-// Decode parses either a duration from now or an RFC 3339 time. The resulting time must be in the future. Decode reads the value
-// itself, because the parser would treat a negative duration as a flag. It can therefore report that the duration must be
-// positive.
+// Decode parses either a duration from now or an RFC 3339 time. The resulting time must be in the future. Decode scans the
+// argument itself, so that it can report that a duration must be positive. The parser would treat a negative duration as a
+// flag.
 func (e *expiry) Decode(line *kong.DecodeContext) (err error) {
 	token := line.Scan.Pop()
 	if token.IsEOL() {

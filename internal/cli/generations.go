@@ -36,7 +36,7 @@ func (c *getCmd) Run(ctx context.Context, s *session) error {
 // printGeneration prints a generation in the format that the flags select. With --quiet, it prints only
 // the string brief.
 func (s *session) printGeneration(g *easelv1.Generation, brief string) {
-	_ = s.answer(g, brief, func() { // session.Err returns this error later
+	_ = s.answer(g, brief, func() { // session.Err returns the write error later
 		s.Fields(generationFields(g, s.OutStyle))
 		if g.GetText() != nil {
 			s.PrintText("\n" + terminal.SanitizeText(g.GetText().Text))

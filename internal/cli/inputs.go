@@ -125,9 +125,8 @@ func inputNames(model *easelv1.Model) (names []string) {
 	return names
 }
 
-// kinds maps each input type except string to a description of its values and a function that reports whether a value has the
-// type. A value of a type that is not in the map is sent as a string. A value of unspecified type is sent as JSON if it is
-// valid JSON, and otherwise as a string.
+// kinds maps input types to a description of their values and a function that checks a value. Values of other types, such as
+// string, are sent as strings. A value of unspecified type is sent as JSON if it is valid JSON, and otherwise as a string.
 var kinds = map[easelv1.InputFieldType]struct {
 	phrase string
 	is     func(value string) bool

@@ -231,8 +231,8 @@ func usage(line *kong.Context, err error) error {
 //go:embed help.txt
 var longHelp string
 
-// LongHelp adds detailed help to commands. The help of client commands is in help.txt, and text contains the help of the other
-// commands. In both, each section starts with a line that consists of "# " and the name of the command.
+// LongHelp adds detailed help to commands: to client commands from help.txt, and to other commands from the parameter text. In
+// both sources, each section starts with a line that consists of "# " and the name of the command.
 func LongHelp(text string) kong.Option {
 	sections := map[string]string{}
 	for section := range strings.SplitSeq("\n"+longHelp+"\n"+text, "\n# ") {

@@ -68,7 +68,7 @@ type session struct {
 	json, quiet bool
 	stdin       io.Reader
 	line        string                       // command line, quoted for a shell
-	commandLine func(words ...string) string // returns a command line that runs easel with words, followed by this command's connection flags
+	commandLine func(words ...string) string // returns a command line that runs easel with the given words and this command's connection flags
 	message     func(easel.Message)          // called with each message of a watch
 
 	lost string // message of the last failed attempt; empty if the server has responded since
@@ -138,7 +138,7 @@ func (s *session) aside(text string) {
 }
 
 // remark prints a remark to standard error: as text or, with -o json, as a JSON object. If name is not empty, the object also
-// contains value, as the member with this name.
+// has a member with the given name and value.
 func (s *session) remark(name, value, text string) {
 	if !s.json {
 		s.Hint(text)

@@ -16,7 +16,7 @@ type watchCmd struct {
 	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"IDs of the renders. Default: watch all renders of the API key, including new ones, until interrupted."`
 }
 
-// Run prints each state change until all generations on the command line have reached the state that the flag --until names.
+// Run prints each state change until all generations on the command line have reached the state that --until specifies.
 func (c *watchCmd) Run(ctx context.Context, s *session) error {
 	v := newWatchView(s, s.OutStyle, s.Print)
 	v.raw = s.json
@@ -64,7 +64,7 @@ func (c *waitCmd) Run(ctx context.Context, s *session) error {
 	return verdict(last)
 }
 
-// stillGoing replaces the error of a command that was interrupted or timed out. The new error says that the renders in ids
+// stillGoing replaces the error of a command that was interrupted or timed out. The new error says that the given renders
 // continue and are still charged. The parameter again is the command line that the error suggests for following them. If ctx is
 // not done, stillGoing returns err unchanged.
 func (s *session) stillGoing(ctx context.Context, err error, again string, ids ...string) error {
