@@ -26,17 +26,17 @@ type Hosts struct {
 	names     []string // accepted host names
 }
 
-// PublicHosts returns the hosts that the HTTP listener accepts. It accepts every host if allowed is empty and the bound
-// address addr is not a loopback address. Otherwise, it accepts only the names in allowed, in addition to localhost and
-// loopback addresses.
+// PublicHosts returns the hosts that the HTTP listener accepts. If no names are allowed and the listener is not bound
+// to a loopback address, it accepts every host. Otherwise, it accepts only localhost, loopback addresses, and the
+// allowed names. The parameter addr is the bound address.
 func PublicHosts(allowed []string, addr string) Hosts {
 	return Hosts{any: len(allowed) == 0 && !IsLoopback(addr), names: allowed}
 }
 
 // AdminHosts returns the hosts that the admin listener accepts. The listener always accepts localhost, loopback
-// addresses, and the names in allowed. If the bound address addr is not a loopback address, it also accepts the host of
-// the configured address and, for probes and Prometheus, every IP address. It never accepts every host, because some of
-// its routes need no credential.
+// addresses, and the allowed names. If its bound address, addr, is not a loopback address, it also accepts the host of
+// the configured address. In this case, it accepts every IP address too, for probes and Prometheus. It never accepts
+// every name, because some of its routes need no credential.
 func AdminHosts(allowed []string, configured, addr string) Hosts {
 	if IsLoopback(addr) {
 		return Hosts{names: allowed}
@@ -44,8 +44,8 @@ func AdminHosts(allowed []string, configured, addr string) Hosts {
 	return Hosts{addresses: true, names: append(slices.Clone(allowed), withoutPort(configured))}
 }
 
-// RefuseOthers returns a handler that calls deny for each request whose Host header names a host that h does not
-// accept. It passes all other requests to next.
+// RefuseOthers returns a handler that calls deny for each request with a Host header that h does not accept. It passes
+// all other requests to next.
 func (h Hosts) RefuseOthers(next http.Handler, deny Deny) http.Handler {
 	if h.any {
 		return next
