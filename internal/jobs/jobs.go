@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	lookInterval = time.Second          // interval at which the loop reads the due jobs; it also reads them when this process writes a job
+	lookInterval = time.Second          // interval at which the loop reads the due jobs; a job that this process writes triggers another read
 	lookPause    = 5 * time.Millisecond // delay after a wake-up, so that one query finds several new jobs
 	stopTimeout  = 2 * time.Second      // time after which a stopping process cancels its running jobs
 )
@@ -108,9 +108,9 @@ func (j *Jobs) Run(ctx context.Context) {
 	}
 }
 
-// look starts due jobs of a kind. If the kind is periodic, look first writes the job, unless this process has already written
-// it. The owners take turns: look begins with the owner that follows k.last. ctx is the context of the ledger queries, and
-// lasting, which is canceled later, is the context of the jobs. Ledger errors are ignored, because the next call retries.
+// look starts due jobs of a kind. For a periodic kind, it first writes the job, unless this process has already written the
+// job. The owners take turns, and the first owner is the one after k.last. Ledger queries use ctx. The jobs use the context
+// lasting, which is canceled later than ctx. Ledger errors are ignored, because the next call retries.
 func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 	if k.Interval > 0 && !k.written {
 		k.written = j.ledger.AddJob(ctx, ledger.Job{Kind: k.Name}) == nil
@@ -150,7 +150,8 @@ func (j *Jobs) room(k *kind, owner string) int {
 	return room - own
 }
 
-// start leases up to most due jobs of the given kind and owner, and runs each of them in a goroutine.
+// start leases due jobs of the given kind and owner, and runs each job in a goroutine. The parameter most is the maximum number
+// of jobs.
 func (j *Jobs) start(ctx, lasting context.Context, k *kind, owner string, most int) {
 	if most <= 0 {
 		return
