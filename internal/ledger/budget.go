@@ -65,8 +65,8 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 const usedByAll = `SELECT '` + AllOwners + `', '', period, CAST(SUM(spent_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), MAX(CASE owner WHEN '` + AllOwners + `' THEN told_percent ELSE 0 END)
 	FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) GROUP BY period`
 
-// exceeded returns a [*BudgetError] if used exceeds the limit of b, and otherwise nil. The amount used is in cents and includes
-// the price of the order. The caller sets e.Total or e.Label, and exceeded sets the other fields.
+// exceeded returns a [*BudgetError] if the used amount exceeds the limit of b, and otherwise nil. The used amount, in cents,
+// includes the price of the order. The caller sets e.Total or e.Label, and exceeded sets the other fields.
 func exceeded(o Order, b Budget, used int64, e BudgetError) error {
 	if used <= b.LimitCents {
 		return nil
@@ -85,15 +85,15 @@ type move struct {
 
 	changes    string // SQL assignments to additional columns; each %s is a placeholder for one of args
 	args       []any
-	unless     string // SQL condition under which move leaves the row unchanged and returns errMoved; each %s is a placeholder for one of unlessArgs
+	unless     string // SQL condition for leaving the row unchanged and returning errMoved; each %s is a placeholder for one of unlessArgs
 	unlessArgs []any
 }
 
 // errMoved means that the row of an order was changed after it was read.
 var errMoved = errors.New("order changed by another transaction")
 
-// move changes an order's amounts of money, such as the reserved amount, and the totals of its budgets. Triggers on the table
-// orders write the journal.
+// move changes an order's amounts of money, such as the reserved amount, and the totals of its budgets. Triggers on the orders
+// table write the journal.
 func (t *transaction) move(m move) error {
 	if err := t.moveRow(m); err != nil {
 		return err
@@ -142,8 +142,8 @@ const addToBudgets = `INSERT INTO budgets (owner, label, period, start_time, ord
 	refunded_cents = budgets.refunded_cents + excluded.refunded_cents
 	RETURNING ` + usageColumns
 
-// count adds amounts to the monthly and daily budgets that an order counts toward, and returns their new usage. It adds spent,
-// in cents, to the spent amounts, placed to the numbers of orders, and the amounts in by to the other amounts.
+// count changes the monthly and daily budgets that an order counts toward, and returns their new usage. Three parameters
+// contain the changes: spent for the spent amounts, in cents, placed for the numbers of orders, and by for the other amounts.
 func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int) ([]usage, error) {
 	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id)
 }

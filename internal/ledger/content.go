@@ -111,8 +111,9 @@ func CopyAbandoned(j Job, problem string) Change {
 	}
 }
 
-// endContent ends the request for a copy, and schedules the generation's success event for immediate delivery. changes contains
-// the SQL assignments for the row of the request. endContent returns [ErrLeaseLost] if the copy is no longer requested.
+// endContent updates the row of a requested copy, and schedules the generation's success event for immediate delivery. The
+// parameter changes contains the SQL assignments for the row. endContent returns [ErrLeaseLost] if the copy is no longer
+// requested.
 func (t *transaction) endContent(j Job, changes string, args ...any) error {
 	rows, err := t.exec(`UPDATE contents SET `+changes+` WHERE generation_id = $1 AND state = {waiting}`, slices.Concat([]any{j.Ref}, args)...)
 	switch {
@@ -158,8 +159,8 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 		if has = rows > 0; err != nil || !has {
 			return err
 		}
-		// If a process is already working on an earlier request for a copy, the incremented fence invalidates its lease. The
-		// outcome of its attempt therefore does not complete the new request.
+		// If a process is already copying for an earlier request, the incremented fence revokes its lease. The process can then
+		// not complete the new request.
 		if _, err := tx.exec(addCopies+`generation_id = $1 ON CONFLICT (kind, ref) DO UPDATE SET begin_time = {now}, run_time = {now}, fence = jobs.fence + 1, attempts = 0, problem = '' WHERE jobs.attempts > 0`, generation); err != nil {
 			return err
 		}
@@ -230,7 +231,8 @@ func (l *Ledger) HasObject(ctx context.Context, object string) (has bool, err er
 	return has, err
 }
 
-// CopiesAfter returns up to most copies, in the order of their generation IDs, starting after the given ID.
+// CopiesAfter returns copies in the order of their generation IDs, starting after the given ID. The parameter most is the
+// maximum number of copies.
 func (l *Ledger) CopiesAfter(ctx context.Context, generation string, most int) ([]Content, error) {
 	return ask(ctx, l, scanContent, selectContents+`generation_id > $1 AND state = {copied} ORDER BY generation_id LIMIT $2`, generation, most)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // copiedTables are the tables that [Copy] copies. Each table comes after the tables that it refers to. The list omits the
-// tables jobs and replicas, because Copy writes new jobs for the copied rows.
+// replicas table. It also omits the jobs table, because Copy writes new jobs for the copied rows.
 var copiedTables = []string{"facts", "orders", "labels", "movements", "budgets", "rollups", "events", "contents", "audit"}
 
 // insertBatch is the maximum number of rows in one INSERT.
@@ -132,7 +132,7 @@ func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows 
 	return rows, err
 }
 
-// isNew returns an error if the ledger has data. Otherwise it deletes the rows of the table facts, which were written when the
+// isNew returns an error if the ledger has data. Otherwise it deletes the rows of the facts table, which were written when the
 // ledger was opened.
 func (t *transaction) isNew() error {
 	for _, table := range copiedTables[1:] {
@@ -192,7 +192,7 @@ func (t *transaction) columns(table string) ([]string, error) {
 	return collect(t, scanText, query, table)
 }
 
-// withoutTriggers disables the triggers on the table orders. It returns the statements that restore them.
+// withoutTriggers disables the triggers on the orders table. It returns the statements that restore them.
 func (t *transaction) withoutTriggers() (resume []string, err error) {
 	if t.l.IsShared() {
 		return []string{`ALTER TABLE orders ENABLE TRIGGER USER`}, t.execAll(`ALTER TABLE orders DISABLE TRIGGER USER`)

@@ -67,7 +67,7 @@ func contradicts(err error) bool {
 
 const sqliteConstraint = 19
 
-// sqliteCodes maps SQLite's error codes to keys of the map remedies.
+// sqliteCodes maps SQLite's error codes to the keys in remedies.
 var sqliteCodes = map[int]string{
 	3: "rights", 5: "busy", 6: "busy", 8: "readonly", 10: "disk", 11: "damaged", 13: "53100", 14: "path", 23: "rights", 26: "damaged",
 }

@@ -22,8 +22,8 @@ func Delivered(id string, attempts int64) Change {
 	}
 }
 
-// overdue selects an owner's delivery jobs that are older than [DeliverTimeout] and are not leased. Jobs with the same line run
-// one after another; only the first of them is selected.
+// overdue selects an owner's delivery jobs that are older than [DeliverTimeout] and are not leased. Jobs in the same queue (see
+// [Job.Line]) run one after another, so only the first job of a queue can be selected.
 var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
 	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
 
@@ -85,7 +85,7 @@ func (f EventFilter) clauses() *clauses {
 	return c
 }
 
-// Events returns up to most events that match f, latest first.
+// Events returns the events that match f, latest first. The parameter most is the maximum number of events.
 func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, error) {
 	c := f.clauses()
 	c.add("TRUE ORDER BY event_time DESC, id LIMIT %s", most)

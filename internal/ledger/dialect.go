@@ -86,9 +86,9 @@ const (
 // location contains the parsed URL of a ledger.
 type location struct {
 	dialect
-	// writing is the DSN of the pool that writes. reading is the DSN of the pool that reads; it is empty if the writing pool also
-	// reads. offline is the DSN, without the timeouts in [bounds], for commands that open a PostgreSQL ledger themselves, without a
-	// server. For SQLite, offline is empty, and these commands use writing or reading.
+	// writing is the DSN of the pool that writes. reading is the DSN of the pool that reads, or empty if the writing pool also
+	// reads. offline is the DSN for commands that open a PostgreSQL ledger without a server. It omits the timeouts in [bounds].
+	// For SQLite, offline is empty.
 	writing, reading, offline string
 	// file is the path of a SQLite file, or empty.
 	file string

@@ -9,16 +9,16 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Erase erases the content of orders: records, events, and labels that have no budget. It also marks the copies of the orders'
-// results for deletion. Pending events are still delivered, but without the erased content. The ledger keeps the data that
-// prevents a second charge, and the amounts of money with their journal. Erase skips orders whose outcome is unknown. It
-// returns the number of orders that it has erased. Orders that were erased earlier do not count.
+// Erase erases the content of orders: records, events, and labels that have no budget. Pending events are still delivered, but
+// without the erased content. Erase also marks the copies of the orders' results for deletion. It does not erase amounts of
+// money, the journal, and the data that prevents a second charge. It skips orders whose outcome is unknown. It returns the
+// number of erased orders, without the orders that were erased earlier.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	return l.EraseFor(ctx, nil, all...)
 }
 
-// EraseFor is like [Ledger.Erase], but also writes the operator's action to the audit log, together with the IDs of the erased
-// orders. It writes nothing to the audit log if wanted is nil, or if all the orders were erased earlier.
+// EraseFor is like [Ledger.Erase], but also writes an operator's action to the audit log, together with the IDs of the erased
+// orders. If the parameter wanted is nil, or if all the orders were erased earlier, it writes nothing to the audit log.
 func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erased int64, err error) {
 	if len(all) == 0 {
 		return 0, nil

@@ -134,8 +134,8 @@ func (t *transaction) tellOwner(o Order, changed []usage) error {
 	return t.tellBudgets(o.Owner, t.l.teams()[o.Owner].Limits.periods(o.Time), changed)
 }
 
-// tellBudgets writes an event for each threshold that one of an owner's budgets has reached and that no earlier event has
-// reported.
+// tellBudgets writes an event for each threshold that one of an owner's budgets has reached, unless an earlier event has
+// reported the threshold.
 func (t *transaction) tellBudgets(owner string, periods []Budget, used []usage) error {
 	if t.l.events == nil {
 		return nil
@@ -178,8 +178,8 @@ func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
 	return nil
 }
 
-// addDeliveries is the start of a statement that writes delivery jobs for rows of the table events. Callers append a condition,
-// and then inLine, which orders the jobs by subject and position.
+// addDeliveries is the start of a statement that writes delivery jobs for rows of the events table. Callers append a condition
+// and inLine, which sorts the jobs by subject and position.
 const (
 	addDeliveries = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeliverJob + `', id, owner, subject, {now}, {now} FROM events WHERE `
 	inLine        = ` ORDER BY subject, position`

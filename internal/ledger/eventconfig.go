@@ -18,7 +18,7 @@ type EventConfig struct {
 // Team contains the settings of one owner in this process's configuration.
 type Team struct {
 	Limits     Limits
-	Thresholds []int64       // percentages of the limits at which the owner is notified, ascending; nil means [DefaultThresholds]
+	Thresholds []int64       // percentages of the limits at which the owner is notified, ascending; if nil, [DefaultThresholds] apply
 	Subscribed bool          // whether the owner has an event receiver
 	Retention  time.Duration // time after which the content of orders is erased; zero means never
 	// KeepDeleted means that the copy of a result remains when the owner deletes the generation.

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Constants for the event feed. The table facts stores the state of the feed. Each of its rows is called a fact.
+// Constants for the event feed. The facts table stores the state of the feed.
 const (
-	feedFact        = "feed"          // name of the fact that stores the ID of the feed
-	positionFact    = "feed_position" // name of the fact that stores the highest assigned position
-	deletedFact     = "feed_deleted"  // name of the fact that stores the highest position of a deleted event
+	feedFact        = "feed"          // key of the feed ID in the facts table
+	positionFact    = "feed_position" // key of the highest assigned position in the facts table
+	deletedFact     = "feed_deleted"  // key of the highest position of a deleted event in the facts table
 	numberedAtOnce  = 500             // maximum number of events that get a position in one transaction
 	unnumberedEvent = `SELECT EXISTS (SELECT 1 FROM events WHERE feed_position IS NULL), COALESCE((SELECT CAST(value AS BIGINT) FROM facts WHERE name = '` + positionFact + `'), 0)`
 )

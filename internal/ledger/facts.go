@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// The table facts contains named values, each of which is called a fact. These facts record when the ledger was
-// copied.
+// Keys of the facts table, which contains named values. Each value is called a fact. These facts record when the
+// ledger was copied.
 const (
-	copiedFact = "copied_time" // name of the fact that stores the time when the ledger became a copy
-	sealedFact = "sealed_time" // name of the fact that stores the time when the ledger was copied into another one
+	copiedFact = "copied_time" // key of the time when the ledger became a copy
+	sealedFact = "sealed_time" // key of the time when the ledger was copied into another one
 )
 
-// Names of rows in the table facts that describe the store for copies of results.
+// Keys of the facts table for values about the store for copies of results.
 const (
 	storeFact   = "store"        // current name of this ledger in the store for copies of results
-	formerFact  = "store until " // prefix of the names of facts that hold former values of storeFact; the rest of the name is the time when the value was replaced
+	formerFact  = "store until " // prefix of the keys of this ledger's former names; the rest of a key is the time when the name was replaced
 	adoptedFact = "adopted_time" // time when an operator adopted the copies that are stored under this ledger's earlier names
 )
 
-// numberFact returns the value of a fact as a number, or zero if the fact is missing.
+// numberFact returns a value of the facts table as a number, or zero if the table has no row with the given name.
 func numberFact(ctx context.Context, db querier, name string) (number int64, err error) {
 	err = db.QueryRowContext(ctx, `SELECT CAST(value AS BIGINT) FROM facts WHERE name = $1`, name).Scan(&number)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -30,13 +30,14 @@ func numberFact(ctx context.Context, db querier, name string) (number int64, err
 	return number, err
 }
 
-// timeFact returns the value of a fact as a time, or the zero time if the fact is missing.
+// timeFact returns a value of the facts table as a time, or the zero time if the table has no row with the given
+// name.
 func timeFact(ctx context.Context, db querier, name string) (time.Time, error) {
 	number, err := numberFact(ctx, db, name)
 	return fromMicros(number), err
 }
 
-// tie stores value under name in the table facts, unless the name already has a value. It returns the stored value.
+// tie stores a named value in the facts table, unless the name already has a value. It returns the stored value.
 func (l *Ledger) tie(ctx context.Context, name, value string) (tied string, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, value); err != nil {

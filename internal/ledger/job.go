@@ -40,7 +40,7 @@ type Change func(*transaction) error
 
 // Outcome is the result of running a job. The zero value means that the job is done.
 type Outcome struct {
-	// Ended means that the function that ran the job has already deleted it, in a separate transaction.
+	// Ended means that the function of the job has already deleted the job, in a separate transaction.
 	Ended bool
 	// Again means that the job runs again after the duration After, starting at Cursor.
 	Again  bool
@@ -69,7 +69,7 @@ func (l *Ledger) AddJob(ctx context.Context, j Job) error {
 func (l *Ledger) JobAdded() <-chan struct{} { return l.jobAdded }
 
 // dueJobs returns the SQL condition that selects an owner's due jobs of a kind. A job that is due more than maxJobDelay from
-// now was written while the clock was wrong. If the owner has such a job, all of its jobs of the kind count as due. The
+// now was written while the clock was wrong. If the owner has such a job, all of the owner's jobs of the kind count as due. The
 // condition is a single upper bound, so that the database can use an index.
 func dueJobs(owner string) string {
 	return `run_time <= (SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = ` + owner + ` AND run_time > (SELECT {now}) + ` + micro(maxJobDelay) + `)
@@ -83,13 +83,14 @@ func (l *Ledger) OwnersOfJobs(ctx context.Context, kind string) ([]string, error
 	return ask(ctx, l, scanText, ownersOfJobs, kind)
 }
 
-// firstInLine is the SQL condition for a job that is the earliest of the jobs with the same line, or has no line.
+// firstInLine is the SQL condition for a job that is the first in its queue (see [Job.Line]), or in no queue.
 const firstInLine = `(due.line = '' OR NOT EXISTS (SELECT 1 FROM jobs AS earlier
 	WHERE earlier.owner = due.owner AND earlier.line = due.line AND earlier.line <> '' AND earlier.kind = due.kind AND earlier.id < due.id))`
 
 var nextJobs = `SELECT id FROM jobs AS due WHERE kind = $1 AND owner = $2 AND ` + dueJobs("$2") + ` AND ` + firstInLine + ` ORDER BY run_time, id LIMIT $3 {take}`
 
-// TakeJobs leases up to most due jobs of the given kind and owner, longest overdue first.
+// TakeJobs leases due jobs of the given kind and owner, longest overdue first. The parameter most is the maximum number of
+// jobs.
 func (l *Ledger) TakeJobs(ctx context.Context, kind, owner string, most int) (jobs []Job, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		ids, err := collect(tx, func(row scanner, id *int64) error { return row.Scan(id) }, nextJobs, kind, owner, most)

@@ -10,9 +10,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Filter selects the orders that match every field that is set, with these exceptions. Statuses, Existing and Deleted are
-// alternatives: an order must match one of those that are set. AnyState matches all orders. Of Unresolved, Refused and
-// Unsettled, only the first that is set applies. Unsettled has no effect if AnyState, Held or Reserved is set.
+// Filter selects the orders that match every field that is set, with the exceptions in the comments of Statuses and AnyState.
+// If Unresolved is set, Refused and Unsettled are ignored. If Refused is set, Unsettled is ignored. Unsettled also has no
+// effect if AnyState, Held or Reserved is set.
 type Filter struct {
 	// Owner selects only the orders of this owner. Nil means all owners.
 	Owner *string
@@ -45,7 +45,7 @@ type Filter struct {
 }
 
 // reserved is an SQL condition that selects the orders for which money is still reserved. Only open orders and unsettled placed
-// orders can have reserved money, so the condition uses the indexes of these orders.
+// orders can have reserved money. Both groups have an index, which the condition uses.
 const reserved = `id IN (SELECT id FROM orders WHERE state = {open} AND reserved_cents > 0
 	UNION ALL SELECT id FROM orders WHERE state = {placed} AND settled = 0 AND reserved_cents > 0)`
 
@@ -91,8 +91,8 @@ func (f Filter) clauses() *clauses {
 	return c
 }
 
-// labels adds conditions to c, so that only orders with all labels in f.Labels are selected. The query reads the rows of the
-// first label in the table labels. These rows also contain the order's owner and time, by which the query filters and sorts.
+// labels adds conditions to c, so that only orders with all labels in f.Labels are selected. For the first label, the query
+// joins the labels table. It filters and sorts by the columns of that table, which also contain the order's owner and time.
 func (f Filter) labels(c *clauses) {
 	for n, name := range slices.Sorted(maps.Keys(f.Labels)) {
 		if n > 0 {

@@ -22,8 +22,8 @@ func (k MovementKind) String() string {
 	return [...]string{"none", "reserve", "charge", "refund", "release", "resolve"}[k]
 }
 
-// Movement is a line of the journal. Triggers on the table orders write a line in each transaction that changes an order's
-// amounts of money. Therefore no program can change the amounts without a line in the journal.
+// Movement is a line of the journal. Triggers on the orders table write the journal, so no program can change an order's
+// amounts of money without a line in the journal.
 type Movement struct {
 	Order string
 	// Number is the number of the movement within the order, starting at 1.

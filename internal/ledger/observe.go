@@ -74,7 +74,8 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 	return effects, nil
 }
 
-// exceededBy returns the order's reserved price if cents exceeds it and no earlier charge did. Otherwise, it returns zero.
+// exceededBy returns the order's reserved price if the charge, cents, is the first charge above that price. Otherwise, it
+// returns zero.
 func exceededBy(o Order, cents *int64) int64 {
 	if cents == nil || *cents <= o.PriceCents || o.ChargedCents != nil && *o.ChargedCents > o.PriceCents {
 		return 0
@@ -124,10 +125,11 @@ type Due struct {
 // a refund can arrive late. Orders whose generation is missing are checked because the generation can reappear.
 const doubtFor = 30 * 24 * time.Hour
 
-// Due returns up to most generations that are due for a check, least recently observed first. A generation is due if its last
-// observation is at least as old as the parameter quiet. Two groups are due only once a day: generations whose order is older
-// than a day, and generations of settled orders if money is unconfirmed or the generation is missing. The second group is due
-// only until the order reaches the age doubtFor. Due omits newly placed generations and generations with forwarded API keys.
+// Due returns generations that are due for a check, least recently observed first. The parameter most is the maximum number of
+// generations. A generation is due if its last observation is at least as old as the parameter quiet. If its order is older
+// than a day, it is due only once a day. The generation of a settled order is due only if money is unconfirmed or the
+// generation is missing, and only once a day, until the order reaches the age doubtFor. Due omits newly placed generations and
+// generations with forwarded API keys.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last)

@@ -26,7 +26,7 @@ type Config struct {
 	URL string
 	// Catalog is the base URL of the catalog. A ledger belongs to one catalog.
 	Catalog string
-	// ResendWindow is the time after the first attempt within which an order may be resent. Zero means the constant
+	// ResendWindow is the time after the first attempt within which an order may be resent. The default is the constant
 	// [ResendWindow].
 	ResendWindow time.Duration
 	// RefundWindow is the time after a failure within which a refund may arrive. Zero means that failures are settled immediately.
@@ -115,7 +115,7 @@ func (l *Ledger) take(file string) error {
 		return &refusal{remedies["path"], errors.Join(err, made.Close())}
 	}
 	for _, part := range []string{"", "-wal", "-shm"} { // the -wal and -shm files remain if a process was killed
-		_ = os.Chmod(file+part, fileMode) // fails for another user's file; startup warns about that
+		_ = os.Chmod(file+part, fileMode) // fails if another user owns the file
 	}
 	if err := made.Close(); err != nil {
 		return &refusal{remedies["disk"], err}

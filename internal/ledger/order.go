@@ -27,8 +27,8 @@ const (
 )
 
 const (
-	// retryAfter is the delay before the recovery resends an order for the first time. The delay doubles after each attempt, up
-	// to retryAtMost.
+	// retryAfter is the delay before the background recovery resends an order for the first time. The delay doubles after each
+	// attempt, up to retryAtMost.
 	retryAfter, retryAtMost = 5 * time.Second, 30 * time.Second
 )
 
@@ -202,9 +202,9 @@ func (t *transaction) markBudgeted(id string, limits map[string]Limits) error {
 	return err
 }
 
-// Renew extends a lease by [OrderLease]. The holder of the lease must call it before each attempt. may reports whether the
-// attempt may be sent, and left is the time within which it must be sent. If the expire time has passed and no other process has
-// leased the order, the error is [ErrOrderExpired].
+// Renew extends a lease by [OrderLease], and reports whether the next attempt may be sent. The result left is the time within
+// which the attempt must be sent. The holder of the lease must call Renew before each attempt. If the expire time has passed
+// and no other process has leased the order, the error is [ErrOrderExpired].
 func (l *Ledger) Renew(ctx context.Context, id string, lease int, apiKey string) (may bool, left time.Duration, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, apiKey, `id = $1`, id)
@@ -239,16 +239,16 @@ func (l *Ledger) Sendable(o Order) time.Duration {
 	return left
 }
 
-// Resume leases an open order whose previous lease has ended, so that the recovery can resend it. It considers only orders whose
-// first attempt used apiKey. Owners take turns in alphabetical order: last is the owner of the previous call, and Resume chooses
-// the next owner that has such an order. Of this owner's orders, it chooses the one with the earliest retry time. It skips orders
-// that another transaction has locked. found is false if there is no such order.
+// Resume leases an open order whose previous lease has ended, so that the background recovery can resend it. It considers only
+// orders whose first attempt used apiKey, and skips orders that another transaction has locked. Owners take turns in
+// alphabetical order, and the parameter last is the owner of the previous call. Of an owner's orders, Resume chooses the one
+// with the earliest retry time. found is false if there is no such order.
 func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		found = false
 		var all []Order
 		var err error
-		for _, owners := range []string{"owner > $1", "owner <= $1"} { // first the owners that follow the parameter last, and then all owners up to last
+		for _, owners := range []string{"owner > $1", "owner <= $1"} { // first the owners after the previous one, and then the others
 			all, err = l.orders(tx, apiKey, owners+` AND state = {open} AND held = 0 AND {same database} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
 				AND (expire_time = 0 OR expire_time > {now}) AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {
@@ -259,7 +259,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 			return err
 		}
 		step := all[0].Resume()
-		o, found = all[0], step.Action == lifecycle.Submit // for any other action, another replica has leased the order
+		o, found = all[0], step.Action == lifecycle.Submit // any other action means that another replica has leased the order
 		return l.recordLease(tx, &o, step)
 	})
 	return o, found && err == nil, err
@@ -433,7 +433,7 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 			return err
 		}
 	}
-	after := o // after has no earlier observations, because they may belong to another generation
+	after := o // omits earlier observations, because they may belong to another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
 	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, leased_until = 0, inputs = NULL, problem = '',
 		held = 0, status = 0, record = NULL, deleted = 0, presumed_deleted = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, ended_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}
@@ -443,9 +443,9 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	return tx.move(m)
 }
 
-// orderAndHolder reads and locks an order. The result taken is true if another order already has the given generation, unless
-// the two orders were sent with different forwarded API keys. A caller that has rotated its API key may send an idempotency key
-// again, and both orders can then have the same generation.
+// orderAndHolder reads and locks an order. It also reports whether another order has already taken the given generation. Orders
+// that were sent with different forwarded API keys can have the same generation, because a caller that has rotated its API key
+// may send an idempotency key again.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
 	if o, err = l.order(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
 		return o, false, err
@@ -457,7 +457,7 @@ func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) 
 	return o, taken, err
 }
 
-// retryDelay returns the delay before the recovery resends an order that has had the given number of leases.
+// retryDelay returns the delay before the background recovery resends an order that has had the given number of leases.
 func retryDelay(leases int) time.Duration {
 	return min(retryAfter<<min(leases-1, 10), retryAtMost)
 }

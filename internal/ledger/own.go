@@ -14,8 +14,8 @@ type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
 	Deleted              bool // whether the catalog no longer has the generation
-	// Recorded is the etag of the recorded state. It is empty if recording the same state again could change the order. This is the
-	// case if the generation is presumed deleted, or has failed and is not settled. Only [Ledger.Attributions] and
+	// Recorded is the etag of the recorded state. It is empty if the generation is presumed deleted, or has failed and is not
+	// settled, because recording the same state again could then change the order. Only [Ledger.Attributions] and
 	// [Ledger.RecentlyPlaced] set it.
 	Recorded string
 }
@@ -128,7 +128,7 @@ func ofOwner(owner *string, generations []string) *clauses {
 	return c
 }
 
-// attributions fills own with the attributions of the orders that match a condition. The map is keyed by generation ID.
+// attributions adds the attributions of the orders that match a condition to the map own, keyed by generation ID.
 func attributions(tx *transaction, own map[string]Attribution, condition string, args ...any) error {
 	return tx.query(func(row scanner) error {
 		one, generation, record := Attribution{}, "", ""

@@ -24,7 +24,7 @@ type Budget struct {
 // unlimited is the value of [Budget.LimitCents] for a budget without a limit.
 const unlimited = math.MaxInt64
 
-// periods returns the budgets for the day and the month that contain a time. SpentCents and ReservedCents are zero.
+// periods returns the budgets for the day and the month of the given time. SpentCents and ReservedCents are zero.
 func (l Limits) periods(at time.Time) []Budget {
 	day := time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
 	month := time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -61,8 +61,8 @@ func scanUsage(row scanner, u *usage) error {
 	return row.Scan(&u.owner, &u.label, &u.period, &u.spent, &u.reserved, &u.notified)
 }
 
-// find returns the element of used for an owner, a label value and b.Period, which is "day" or "month". An empty label selects
-// the owner's own budget. ok is false if used has no such element.
+// find returns the usage of an owner and a label value in b.Period, which is "day" or "month". An empty label selects the
+// owner's own budget. ok is false if there is no such usage.
 func (b Budget) find(owner, label string, used []usage) (found usage, ok bool) {
 	for _, u := range used {
 		if u.owner == owner && u.label == label && u.period == b.Period {
@@ -72,7 +72,7 @@ func (b Budget) find(owner, label string, used []usage) (found usage, ok bool) {
 	return usage{}, false
 }
 
-// budgets returns the owner's budgets for the day and the month that contain the time at. It takes their amounts from used, and
+// budgets returns the owner's budgets for the day and the month of the given time, with their amounts from the given usage. It
 // omits the periods for which l sets no limit.
 func (l Limits) budgets(owner string, at time.Time, used []usage) (all []Budget) {
 	for _, b := range l.periods(at) {

@@ -21,7 +21,7 @@ type pool struct {
 
 	mu     sync.Mutex
 	kept   map[string]statement // translated statements, keyed by their text before translation
-	wanted []string             // text, before translation, of the statements that the next call to prepare will prepare
+	wanted []string             // untranslated texts of the statements to prepare in the next call of the method prepare
 }
 
 // statement is a statement in the dialect of a database. prepared is nil until the statement is prepared.

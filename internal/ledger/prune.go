@@ -17,12 +17,11 @@ const (
 		ORDER BY order_time LIMIT $2`
 )
 
-// Prune deletes old orders from an in-memory ledger, in several transactions. First, it deletes the orders with an outcome that
-// are older than a day. The parameter kept is the maximum number of orders with an outcome that may remain. If more remain,
-// Prune also deletes the oldest orders of the owners that have the most orders with an outcome. It returns the number of
-// deleted orders. It never deletes an order with an unknown outcome. Otherwise the caller could send the idempotency key again
-// after the catalog has forgotten it. The amounts in the budgets do not change. Prune does nothing in a durable ledger, from
-// which only [Ledger.ForgetRefused] deletes orders.
+// Prune deletes old orders with an outcome from an in-memory ledger, in several transactions. First, it deletes those that are
+// older than a day. If the number of remaining orders with an outcome exceeds the parameter kept, Prune also deletes the oldest
+// orders of the owners that have the most of them. It returns the number of deleted orders. It does not delete orders with an
+// unknown outcome, because the caller could then send the idempotency key again after the catalog has forgotten it. Budgets do
+// not change. For a durable ledger, Prune does nothing; see [Ledger.ForgetRefused].
 func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil
@@ -54,8 +53,8 @@ func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
 const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders
 	WHERE state <> {open} AND (SELECT COUNT(*) FROM orders WHERE state <> {open}) > $1) AS ranked ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 
-// forgetSurplus deletes orders with an outcome until at most kept of them are left. Each transaction deletes at most [stepRows]
-// orders.
+// forgetSurplus deletes surplus orders with an outcome. The parameter kept is the maximum number of such orders that remain.
+// Each transaction deletes at most [stepRows] orders.
 func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (forgotten int, err error) {
 	ids, err := ask(ctx, l, scanText, surplusOrders, kept)
 	for step := range slices.Chunk(ids, stepRows) {

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// columns lists the columns of the table orders, in the order in which scan reads them.
+// columns lists the columns of the orders table, in the order in which scan reads them.
 var columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, inputs_digest, state, COALESCE(generation_id, ''), resolved = 1, leases,
 	NOT ` + lapsed + `, {now} - order_time, order_time, expire_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
 	status, COALESCE(record, ''), deleted = 1, presumed_deleted = 1, absent_time, settled = 1, charge_final = 1, refunded = 1, placed_time, failed_time, problem, erased = 1, held = 1, {labels of order}`

@@ -16,8 +16,8 @@ const (
 
 var removeStopped = `DELETE FROM replicas WHERE ` + isPast("seen_time + "+micro(replicaTTL), micro(replicaTTL))
 
-// Attend renews the row of a replica if polls is true, and otherwise removes the row. It returns the number of replicas that
-// poll the catalog.
+// Attend records whether a replica polls the catalog: it renews the row of a polling replica, and removes the row of any other.
+// It returns the number of replicas that poll the catalog.
 func (l *Ledger) Attend(ctx context.Context, replica string, polls bool) (replicas int, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		own := removeReplica

@@ -14,10 +14,10 @@ import (
 //go:embed migrations
 var migrationFiles embed.FS
 
-// Names of rows in the table facts that describe the schema of a ledger.
+// Keys of the facts table for values about the schema of a ledger.
 const (
-	schemaFact = "schema"        // name of the fact that stores the number of the latest migration
-	neededFact = "needed_schema" // name of the fact that stores the minimum schema number that a program must support to use the ledger
+	schemaFact = "schema"        // key of the number of the latest migration
+	neededFact = "needed_schema" // key of the minimum schema number that a program must support to use the ledger
 )
 
 // migrations returns the paths of the migration files, in order. Each file name starts with the number of the migration.

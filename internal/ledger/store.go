@@ -23,7 +23,8 @@ func (s Stores) All() []string {
 	return slices.DeleteFunc(append([]string{s.Name}, s.Former...), func(name string) bool { return name == "" })
 }
 
-// Own returns the names in the store under which this ledger may delete copies.
+// Own returns the names under which this ledger may delete copies: the current name and, if Adopted is true, the
+// former names.
 func (s Stores) Own() []string {
 	if !s.Adopted {
 		s.Former = nil
@@ -65,8 +66,8 @@ func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err 
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('` + adoptedFact + `', CAST({now} AS TEXT)) ON CONFLICT (name) DO NOTHING`); err != nil {
 			return err
 		}
-		// A delete job in progress may already have skipped a copy that is now adopted. Therefore, the job loses its lease
-		// and starts again.
+		// A delete job in progress may already have skipped a copy that this ledger may now delete. Therefore, the
+		// job loses its lease and starts again.
 		if _, err := tx.exec(`UPDATE jobs SET fence = fence + 1, run_time = {now} WHERE kind = '` + DeleteJob + `' AND fence > 0`); err != nil {
 			return err
 		}
@@ -78,8 +79,8 @@ func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err 
 	return true, err
 }
 
-// deleteAdopted writes at most [stepRows] jobs that delete adopted copies. It reports whether there may be more copies to
-// delete.
+// deleteAdopted writes delete jobs for copies that are marked for deletion and have no such job, at most [stepRows].
+// It reports whether there may be more such copies.
 func (l *Ledger) deleteAdopted(ctx context.Context) (more bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(addDeletions+`state = {doomed} AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = '`+DeleteJob+`' AND ref = generation_id) LIMIT $1 ON CONFLICT DO NOTHING`, stepRows)

@@ -27,7 +27,7 @@ type OwnerSummary struct {
 	Orders        int64         `json:"orders"`
 	Unknown       int64         `json:"unknown"`
 	OldestUnknown time.Duration `json:"oldestUnknown"`
-	// SpentCents includes UnconfirmedCents and, unlike [Budget.SpentCents], RefundedCents.
+	// SpentCents includes UnconfirmedCents. Unlike [Budget.SpentCents], it also includes RefundedCents.
 	SpentCents       int64 `json:"spentCents"`
 	RefundedCents    int64 `json:"refundedCents"`
 	ReservedCents    int64 `json:"reservedCents"`
@@ -37,8 +37,8 @@ type OwnerSummary struct {
 	Budgets []Budget `json:"budgets,omitempty"`
 }
 
-// Summary returns the totals of the ledger. If owners is true, it includes the totals of each owner. It adds up the amounts in
-// the table budgets. From the table orders, it reads only orders without an outcome.
+// Summary returns the totals of the ledger. If owners is true, it includes the totals of each owner. It computes the totals
+// from the budgets table. Of the orders table, it reads only orders without an outcome.
 func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
 		s = Summary{}
@@ -64,15 +64,15 @@ func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error
 	return s, err
 }
 
-// Queries for the totals of placed orders, and for the orders whose outcome is unknown. The second query includes owners
-// without placed orders, which may have no rows in budgets.
+// Queries for the totals of placed orders, and for the orders whose outcome is unknown. The second query also finds owners
+// without placed orders, even if the budgets table has no rows for them.
 const (
 	knownSums   = `SELECT owner, orders, spent_cents + refunded_cents AS spent, refunded_cents, reserved_cents, unconfirmed_cents, 0 AS unknown, CAST(NULL AS BIGINT) AS oldest FROM budgets WHERE period = 'month' AND label = '' AND owner <> '` + AllOwners + `'`
 	unknownSums = `SELECT owner, 0 AS orders, 0 AS spent, 0 AS refunded_cents, 0 AS reserved_cents, 0 AS unconfirmed_cents, 1 AS unknown, order_time AS oldest FROM orders WHERE state = {open}`
 )
 
 // summarizeOwners returns the totals of each owner, sorted by name. The totals include the orders whose outcome is unknown. If
-// known is true, they also include the orders and amounts in the table budgets.
+// the parameter known is true, they also include the orders and amounts in the budgets table.
 func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (all []OwnerSummary, err error) {
 	sums := unknownSums
 	if known {
@@ -109,8 +109,8 @@ func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now ti
 	return err
 }
 
-// used returns the usage of owners' budgets for the day and the month that contain now. It includes only budgets that match
-// the SQL condition. It never includes the budgets for label values.
+// used returns the usage of owners' budgets for the current day and month. It includes only budgets that match the SQL
+// condition. It never includes the budgets for label values.
 func (t *transaction) used(now time.Time, condition string, args ...any) ([]usage, error) {
 	periods := Limits{}.periods(now)
 	return collect(t, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) AND `+condition,

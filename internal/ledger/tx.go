@@ -152,7 +152,7 @@ func (l *Ledger) isSlow(err error) bool {
 	return hasCode(err, queryCanceled) || !l.IsShared() && errors.Is(err, context.DeadlineExceeded)
 }
 
-// classified converts an error to one of the errors that the comment of [Ledger.tx] lists.
+// classified converts an error to one of the errors that [Ledger.tx] returns.
 func (l *Ledger) classified(ctx context.Context, err error) error {
 	_, budget := errors.AsType[*BudgetError](err)
 	_, disagreed := errors.AsType[*Disagreed](err)
@@ -209,7 +209,7 @@ func (t *transaction) query(each func(scanner) error, text string, args ...any) 
 	})
 }
 
-// row scans the only row of a query into the variables that into points to. If there is no row, the error is [sql.ErrNoRows].
+// row scans the only row of a query into the given variables. If there is no row, the error is [sql.ErrNoRows].
 func (t *transaction) row(into []any, text string, args ...any) error {
 	found, err := t.maybeRow(into, text, args...)
 	if err == nil && !found {
@@ -255,8 +255,8 @@ func collect[T any](tx *transaction, scan func(scanner, *T) error, query string,
 
 func scanText(row scanner, text *string) error { return row.Scan(text) }
 
-// askOne scans the only row of a query outside a transaction. If there is no row, it leaves the variables that into points to
-// unchanged.
+// askOne runs a query outside a transaction, and scans its only row into the given variables. If there is no row, the variables
+// remain unchanged.
 func (l *Ledger) askOne(ctx context.Context, into []any, query string, args ...any) error {
 	return l.reading(ctx, func(tx *transaction) error {
 		_, err := tx.maybeRow(into, query, args...)

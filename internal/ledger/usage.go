@@ -111,7 +111,7 @@ func (q UsageQuery) statement() (statement string, args []any) {
 }
 
 // sources returns the query that reads the amounts. It combines the rollups of complete days, the placed orders of incomplete
-// days, and the orders whose outcome is unknown. A query by label reads only the table orders, because rollups have no labels.
+// days, and the orders whose outcome is unknown. A query by label reads only the orders table, because rollups have no labels.
 func (q UsageQuery) sources(c *clauses) string {
 	start, end := max(0, q.Start.UnixMicro()), min(q.End.UnixMicro(), endOfTime.UnixMicro())
 	if slices.Contains(q.By, ByLabel) {
@@ -144,8 +144,8 @@ func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int6
 	return `SELECT 0 AS d0, order_time AS start_time, owner, caller, model_id, ` + label + ` AS label, ` + counts + ` FROM orders WHERE ` + q.between(c, condition, time, start, end)
 }
 
-// between returns an SQL condition that adds a time range to the given condition. The range applies to the column time; start
-// is inclusive, and end is exclusive. If q has an owner, the rows must also belong to that owner.
+// between restricts an SQL condition to a time range from start (inclusive) to end (exclusive). The parameter time is the SQL
+// expression for the time. If q has an owner, the condition also selects only rows of that owner.
 func (q UsageQuery) between(c *clauses, condition, time string, start, end int64) string {
 	condition = c.with(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
 	if q.Owner != nil {

@@ -17,8 +17,8 @@ type Difference struct {
 	// Period and Start identify the period of a budget or report. Period is empty for an order.
 	Period string
 	Start  time.Time
-	// Amount names the amount that differs. Recorded is its value in the ledger. Journal is the sum of the journal lines or,
-	// for a budget or report, of the orders.
+	// Amount is the name of the amount that differs. Recorded is its value in the ledger. Journal is the sum that it should
+	// equal: a sum over journal lines or, for a budget or report, over orders.
 	Amount            string
 	Recorded, Journal int64
 }
@@ -38,9 +38,9 @@ func (d Difference) String() string {
 // Verified is the result of [Verify]: the numbers of orders and budgets in the ledger, and of differences.
 type Verified struct{ Orders, Budgets, Differences int }
 
-// comparison compares recorded amounts with sums over other rows. The query recorded selects the amounts, and the query journal
-// selects the rows to add up. Both queries have the same columns: the order, the owner, the period and its start, the text that
-// follows the name of the amount in [Difference.Amount], and the amounts.
+// comparison compares recorded amounts with sums over other rows. It consists of two SQL queries: recorded selects the amounts,
+// and journal selects the rows to add up. Both queries have the same columns: the order, the owner, the period and its start,
+// the text that follows the name of the amount in [Difference.Amount], and the amounts.
 type comparison struct {
 	amounts           []string
 	recorded, journal string
@@ -76,7 +76,7 @@ var comparisons = []comparison{{
 }}
 
 // query returns a statement that selects the rows with differences. Each row identifies an order, budget or rollup, and
-// contains the two values of each amount.
+// contains the recorded value and the sum for each amount.
 func (c comparison) query() string {
 	const key = "order_id, owner, period, start_time, place"
 	each := func(format, separator string) string {
@@ -119,7 +119,7 @@ func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verifi
 	return v, unusable(err)
 }
 
-// scan passes the differences in a row of the query to differs, and adds their number to v.
+// scan passes the differences in a row of the query to the function differs, and adds their number to v.
 func (c comparison) scan(row scanner, v *Verified, differs func(Difference)) error {
 	d, place, values := Difference{}, "", make([]int64, 2*len(c.amounts))
 	into := []any{&d.Order, &d.Owner, &d.Period, moment{&d.Start}, &place}

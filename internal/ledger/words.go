@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// databaseFact is the name of the fact that identifies the PostgreSQL database in which the ledger was last opened.
+// databaseFact is a key of the facts table. Its value identifies the PostgreSQL database in which the ledger was last opened.
 const databaseFact = "database"
 
 // databaseIdentity is an SQL expression that identifies a PostgreSQL database. Its value changes when pg_restore fills a
@@ -26,8 +26,8 @@ func init() {
 		"{month of order_time}", "CAST(strftime('%s', order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000")
 }
 
-// words returns a replacer for the placeholders in statements. own contains the placeholders whose replacements depend on the
-// database system, each followed by its replacement.
+// words returns a replacer for the placeholders in statements. The parameter own lists the placeholders whose replacements
+// depend on the database system, each followed by its replacement.
 func words(own ...string) *strings.Replacer {
 	for name, constant := range map[string]int{
 		"{most open}": MostOpen, "{most refused}": MostRefused,

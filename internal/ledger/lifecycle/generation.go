@@ -70,10 +70,10 @@ type Observation struct {
 	Status Status
 	// CostCents is the charge, or nil if it is unknown.
 	CostCents *int64
-	// Whole means that the record is complete. If a complete record has no charge, no later read is expected to have one. A
-	// record in a list may lack the charge.
+	// Whole means that the record is complete. If a complete record contains no charge, later records are not expected to
+	// contain a charge either. A record in a list may lack the charge.
 	Whole bool
-	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, Deleted has another meaning: the
+	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, Deleted means instead that the
 	// process that made this observation already treats the generation as deleted.
 	Deleted bool
 	// NotFound means that the catalog itself, not a proxy, has responded that the generation does not exist.
@@ -82,8 +82,7 @@ type Observation struct {
 	Witnessed bool
 }
 
-// After returns the state after the observation o, which was made at the time now. A refund may follow a failure within
-// refundWindow.
+// After returns the state after an observation at the given time. A refund may follow a failure within refundWindow.
 func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration) Observed {
 	switch {
 	case o.NotFound && o.Deleted:
@@ -164,8 +163,8 @@ type Money struct {
 	// RefundedCents is the refunded part of the charge.
 	RefundedCents int64
 	// UnconfirmedCents is an amount that the budgets count as spent, although it may not have been charged or may be refunded.
-	// It is set if a generation failed or was deleted and no refund was observed, or if it ended and no charge was observed. It
-	// is also set if the outcome of an order remains unknown. It includes the charge.
+	// It includes the charge. It is set in three cases: a generation failed or was deleted and no refund was observed, a
+	// generation ended and no charge was observed, or the outcome of an order remains unknown.
 	UnconfirmedCents int64
 }
 
@@ -190,9 +189,9 @@ type Absence struct {
 	Lasting bool
 }
 
-// NotFound returns the absence after one more read, at the time now, that did not find the generation. witnessed means that a
-// different read with the same API key succeeded. The absence becomes lasting if witnessed is true and at least AbsentFor has
-// passed since the first of the consecutive reads.
+// NotFound returns the absence after one more read, at the given time, that did not find the generation. The parameter
+// witnessed means that a different read with the same API key succeeded. The absence becomes lasting if witnessed is true and
+// at least AbsentFor has passed since the first of the consecutive reads.
 func (a Absence) NotFound(now time.Time, witnessed bool) Absence {
 	if a.Since.IsZero() {
 		a.Since = now

@@ -126,7 +126,7 @@ func (o Order) Call(same bool) Step {
 	return o.resend()
 }
 
-// Written returns the order that the action [Write] records. If another order with the same idempotency key was written in the
+// Written returns the order to record for the action [Write]. If another order with the same idempotency key was written in the
 // meantime, free is false, and [Order.Call] must be called again.
 func (o Order) Written() (next Order, free bool) {
 	if o.State == Open || o.State == Placed {
@@ -144,8 +144,8 @@ func (o Order) Resume() Step {
 	return o.resend()
 }
 
-// resend returns the step for an order whose outcome is unknown. If the order may be resent now, the step resends it. Calls
-// and the background recovery use resend.
+// resend returns the step for an order whose outcome is unknown. If the order may be resent now, the step resends it.
+// [Order.Call] and [Order.Resume] use this step.
 func (o Order) resend() Step {
 	switch {
 	case o.State != Open || o.Leased:
@@ -206,8 +206,8 @@ func (o Order) named(generation string) Step {
 }
 
 // Resolve applies an operator's decision about an order. generation is the generation that the order started, or "" if it
-// started none. possible is false if the outcome is known and was not decided by an operator. It is also false while an
-// attempt may be in progress, or while the recovery may still resend the order.
+// started none. possible is false if the outcome is known and was not decided by an operator. It is also false while an attempt
+// may be in progress, or while the background recovery may still resend the order.
 func (o Order) Resolve(generation string) (next Order, possible bool) {
 	if !o.Resolved && (o.State != Open || o.Leased || o.sendable() && !o.Held) {
 		return o, false
