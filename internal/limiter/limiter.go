@@ -92,7 +92,7 @@ type Limiter struct {
 	inFlight int
 	queue    queue
 	busy     time.Time // time when the queue last became non-empty
-	starts   int       // number of requests that have started since the time in busy
+	starts   int       // number of requests that have started since the queue last became non-empty
 	failures int       // number of consecutive failed requests
 	pause    pause
 	cap      dailyCap
@@ -226,7 +226,7 @@ func (l *Limiter) grant(now time.Time) {
 }
 
 // next returns the request that starts next. If no request may start yet, it returns nil, and check is the time until the next
-// check. Zero means that no timer is needed, because the next check is made when a request arrives or ends.
+// check. If check is zero, no timer is needed, because the next check takes place when a request arrives or ends.
 func (l *Limiter) next(now time.Time) (_ *Permit, check time.Duration) {
 	if len(l.queue.waiting) == 0 || l.pause.probe != nil || l.inFlight >= int(l.limit) {
 		return nil, 0
@@ -260,6 +260,6 @@ func (l *Limiter) start(w *Permit, now time.Time) {
 	l.queue.start(w)
 	if w.probesCap = w.isNewOrder() && l.cap.isReached(now); w.probesCap {
 		l.cap.nextProbe = now.Add(capInterval)
-		l.review(now) // rejects the queued new orders, because w probes the daily cap, and no other new order may be sent until its result is known
+		l.review(now) // rejects the new orders in the queue, because only w may be sent to probe the daily cap
 	}
 }

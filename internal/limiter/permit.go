@@ -27,8 +27,8 @@ type Result struct {
 
 func (r Result) asksForPause() bool { return r.Outcome == Throttled || r.Outcome == Unavailable }
 
-// isServed reports whether the request counts toward its owner's share. A request that was not sent does not count, nor does
-// one to which the catalog responded by requesting a pause.
+// isServed reports whether the request counts toward its owner's share. A request does not count if it was not sent, or if the
+// catalog responded to it by requesting a pause.
 func (r Result) isServed() bool { return !r.asksForPause() && r.Outcome != Unused }
 
 // Permit is the right to send one request. Until it is granted, it represents a request that waits in the queue.
@@ -64,10 +64,10 @@ func (p *Permit) Release(r Result) {
 	l.grant(now)
 }
 
-// adapt changes the limit on requests in flight by additive increase and multiplicative decrease. A success increases the
-// limit if other requests are waiting. The increase is slow, because each 429 costs the time of a pause and of the probe that
-// follows it. A 429 sets the limit to a fraction of the current number of requests in flight. A 429 does not change the limit
-// if its request started before the latest pause, or was the probe after that pause.
+// adapt changes the limit on requests in flight by additive increase and multiplicative decrease. A success increases the limit
+// if other requests are waiting. The increase is slow, because each 429 costs the time of a pause and of the probe that follows
+// it. A 429 sets the limit to a fraction of the current number of requests in flight. Two kinds of requests are exceptions: a
+// request that started before the latest pause, and the probe after that pause.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && len(l.queue.waiting) > 0:

@@ -9,7 +9,7 @@ import (
 
 const (
 	meanOf   = 64 // number of requests in the moving average of the time in flight
-	maxPrice = 64 // maximum price of a request; the price is the request's time in flight, divided by the mean of all requests
+	maxPrice = 64 // maximum price of a request; the price is the request's time in flight, divided by the mean time in flight
 
 	keptOwners = 256 // owners without requests are deleted only if there are at least this many owners
 )
@@ -33,9 +33,8 @@ type owner struct {
 	waiting  int
 }
 
-// add adds a request to the queue. If an owner had no waiting requests for some time, it gains no priority from that.
-// The tag of a new owner is set as if the owner had just started a request, so that new owners delay the existing
-// owners only briefly.
+// add adds a request to the queue. An owner gains no priority from a time without waiting requests. A new owner is
+// treated as if it had just started a request, so that new owners delay the existing owners only briefly.
 func (q *queue) add(w *Permit) {
 	weight := cmp.Or(w.Weight, 1)
 	o := q.owners[w.Owner]
@@ -66,14 +65,14 @@ func (q *queue) next(mayStart func(*Permit) bool) (next *Permit) {
 	return next
 }
 
-// isBefore reports whether w starts before other. The request whose owner has the lower tag is first. Requests of the
-// same owner are ordered by class, and then by arrival.
+// isBefore reports whether w starts before other. The request of the owner with the lower tag (see [queue]) starts
+// first. Requests of the same owner are ordered by class, and then by arrival.
 func (w *Permit) isBefore(other *Permit) bool {
 	return cmp.Or(cmp.Compare(w.owner.tag, other.owner.tag), cmp.Compare(w.Class, other.Class), w.Arrived.Compare(other.Arrived)) < 0
 }
 
-// before estimates the number of waiting requests that start before the owner's newest request: all of
-// the owner's earlier requests, plus the requests that the other owners may start in the meantime, according to their
+// before estimates the number of waiting requests that start before the owner's newest request. All earlier requests
+// of the owner count. Requests of other owners count if they may start in the meantime, according to their owners'
 // weights.
 func (q *queue) before(own *owner) (n float64) {
 	round := float64(own.waiting) / own.weight
@@ -83,9 +82,8 @@ func (q *queue) before(own *owner) (n float64) {
 	return n - 1
 }
 
-// start removes a request from the queue when it starts. It raises the owner's tag, which determines the owner's next
-// turn, on the assumption that the request will take the mean time in flight. When the request ends, the method end
-// corrects the tag.
+// start removes a request from the queue when it starts. It raises the owner's tag (see [queue]), as if the request
+// took the mean time in flight. When the request ends, [queue.end] corrects the tag.
 func (q *queue) start(w *Permit) {
 	q.now = max(q.now, w.owner.tag)
 	w.owner.tag += 1 / w.owner.weight
@@ -93,8 +91,8 @@ func (q *queue) start(w *Permit) {
 	q.decide(w, nil)
 }
 
-// end corrects the owner's tag when a request ends, because the price of the request depends on took, its time in
-// flight. If served is false, the price is zero.
+// end corrects the owner's tag (see [queue]) when a request ends, because the price of a request depends on its time
+// in flight. If served is false, the price is zero.
 func (q *queue) end(o *owner, took time.Duration, served bool) {
 	o.inFlight--
 	if !served {
