@@ -120,8 +120,8 @@ func readSettings(problems map[string][]error, value observe) {
 	}
 }
 
-// register creates an instrument for each metric in [Table] whose source is in reads. It also registers a callback that
-// reads these sources at each collection.
+// register creates an instrument for each metric in [Table], if reads contains a function for its source. It also registers a
+// callback that calls these functions at each collection.
 func register(reads map[Source]func(observe)) (stop func(), err error) {
 	meter, made, all := otel.Meter(scope), map[string]metric.Float64Observable{}, []metric.Observable{}
 	for _, row := range Table {

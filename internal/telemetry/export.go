@@ -33,9 +33,9 @@ const (
 // otlpSettings is the prefix of the environment variables of the OTLP exporter.
 const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
-// exported reports whether the environment enables the export of a signal. This is the case if it names an exporter for the
-// signal, other than "none", or if it names no exporter but the endpoint of a collector. It returns false if OTEL_SDK_DISABLED is
-// true.
+// exported reports whether the environment enables the export of a signal. If the environment selects an exporter for the
+// signal, the export is enabled, unless the exporter is "none" or, for metrics, "prometheus". If it selects no exporter, the
+// export is enabled if an endpoint is set. exported returns false if OTEL_SDK_DISABLED is true.
 func (s signal) exported() bool {
 	exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER")
 	_, endpoint := s.setting("ENDPOINT")
@@ -150,7 +150,7 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-// nameless returns a gatherer for the metrics in registry, without the series that name an owner or a caller.
+// nameless returns a gatherer for the metrics in registry, without the series that have an owner or a caller as label.
 func nameless(registry prometheus.Gatherer) prometheus.GathererFunc {
 	names := func(one *dto.Metric) bool {
 		return slices.ContainsFunc(one.Label, func(l *dto.LabelPair) bool {

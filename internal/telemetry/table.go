@@ -39,7 +39,7 @@ const (
 // further value for all others. Values are never IDs, API keys or strings that callers choose.
 type Label struct {
 	Name   string
-	Values []string // all possible values; nil if Of describes them instead
+	Values []string // all possible values; nil if the field Of describes them instead
 	Of     string
 }
 

@@ -28,7 +28,7 @@ import (
 // only cost is a context lookup.
 type Tracer struct {
 	tracer   trace.Tracer
-	pushes   *rate.Limiter // limits the number of pushes per second for which a span is recorded
+	pushes   *rate.Limiter // limits the number of spans per second for pushes; a push delivers an event to a watch
 	failures *Failures     // nil if failed polls are not logged
 
 	delivered, pollsMade, changed, orders, spent, notified metric.Int64Counter
@@ -37,7 +37,8 @@ type Tracer struct {
 
 var _ watch.Tracer = (*Tracer)(nil)
 
-// Labels of delivered events. They are created only once, because there may be ten thousand concurrent deliveries.
+// Metric labels for deliveries to watches, by kind of event. They are created only once, because there may be ten thousand
+// concurrent deliveries.
 var (
 	updateEvent    = labelled(pushed.is("update"))
 	heartbeatEvent = labelled(pushed.is("heartbeat"))
@@ -96,8 +97,8 @@ func (t *Tracer) PollBegins(ctx context.Context, p watch.Poll) (context.Context,
 // pollNames maps kinds of polls to the names of their spans.
 var pollNames = map[string]string{"read": "poll", "sweep": "sweep", "account": "poll account"}
 
-// Attributes of a link. They specify what the link refers to: a call that placed an order, a watch, or the poll or call that
-// found a change.
+// Attributes of a link between spans. The linked span belongs to a call that placed an order, to a watch, or to the poll or
+// call that found a change.
 var (
 	linkOrder = attribute.String("easel.link", "order")
 	linkWatch = attribute.String("easel.link", "watch")
@@ -178,7 +179,7 @@ func (t *Tracer) Delivery(ctx context.Context, watching watch.TraceRef, event wa
 	return t.pushing(ctx, event, found)
 }
 
-// pushing starts the span of a push, and returns a function that ends it.
+// pushing starts the span of a push, which delivers an event to a watch. It returns a function that ends the span.
 func (t *Tracer) pushing(ctx context.Context, event watch.Event, found watch.TraceRef) (delivered func()) {
 	var options []trace.SpanStartOption
 	if event.Update != nil {

@@ -36,8 +36,8 @@ func UpstreamTransport(base http.RoundTripper, logger *slog.Logger) http.RoundTr
 
 func spanName(_ string, r *http.Request) string { return cmp.Or(r.Pattern, r.Method) }
 
-// describedTransport adds the route to a request's span and measurement, and the number of earlier attempts to the span.
-// OpenTelemetry's transport, which wraps it, does not add them.
+// describedTransport adds data that OpenTelemetry's transport does not record: the route to a request's span and measurement,
+// and the number of earlier attempts to the span. OpenTelemetry's transport wraps it.
 type describedTransport struct {
 	base   http.RoundTripper
 	logger *slog.Logger
