@@ -13,7 +13,7 @@ import (
 
 // Thresholds for warnings.
 const (
-	crowded      = 0.8              // the use of at least this fraction of a limit or a budget causes a warning
+	crowded      = 0.8              // a limit or a budget causes a warning when this fraction of it is used
 	stale        = 60 * time.Second // a watched render causes a warning if its last response is older than this, unless polls fail or are throttled
 	persistent   = 3                // minimum number of consecutive failed polls for which a warning about failed requests is grave
 	longWaiting  = 10 * time.Second // a request that has waited this long for a permit causes a warning
@@ -30,16 +30,15 @@ type concern struct {
 
 type concerns []concern
 
-// add adds a warning with the formatted text if holds is true. grave means that the operator must act.
+// add adds a warning if the parameter holds is true. The parameter grave means that the operator must act.
 func (c *concerns) add(holds, grave bool, format string, args ...any) {
 	if holds {
 		*c = append(*c, concern{Grave: grave, Text: fmt.Sprintf(format, args...)})
 	}
 }
 
-// concerns returns all warnings, starting with those that require the operator to act. problems contains the errors from the
-// last reload of the files that settings name, keyed by setting. The entry for [Issuers] contains the errors from reading the
-// keys of token issuers.
+// concerns returns all warnings, starting with those that require the operator to act. The parameter problems maps a setting to
+// the errors from the last reload of its files. The key [Issuers] maps to the errors from reading the keys of token issuers.
 func (r *report) concerns(problems map[string][]error) []concern {
 	all := concerns{}
 	all.add(!r.Serving, true, "This server accepts no calls: it is stopping, or still starting.")
@@ -106,7 +105,7 @@ func count(keys int) string {
 	return fmt.Sprintf("%d API keys", keys)
 }
 
-// some returns at most five of the names, separated by commas. An ellipsis marks omitted names.
+// The function some joins at most five of the names with commas. An ellipsis marks omitted names.
 func some(names []string) string {
 	const shown = 5
 	if len(names) > shown {

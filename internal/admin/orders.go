@@ -122,7 +122,7 @@ type OrderQuery struct {
 	Since time.Time `json:"since,omitzero"`
 	// Labels selects only orders that have all of these labels.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Limit is the maximum number of orders. Zero means [listed], the default.
+	// Limit is the maximum number of orders, from 1 to 1,000. Zero means 1,000.
 	Limit int `json:"limit,omitempty"`
 }
 

@@ -48,8 +48,8 @@ func (o Orders) resolve(ctx context.Context, asked Resolution) (Resolution, erro
 	return asked, err
 }
 
-// only returns the order with the given name, which is an order ID, a generation ID or an idempotency key. An order ID takes
-// precedence. The method returns a problem if no order or several orders have the name.
+// Orders.only returns the order with the given name, which is an order ID, a generation ID or an idempotency key. An order ID
+// takes precedence. The method returns a problem if no order or several orders have the name.
 func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err error) {
 	found, err := o.Ledger.Find(ctx, name, maxNamed)
 	if err != nil {
