@@ -104,7 +104,7 @@ type FeedReader struct {
 	Ready chan struct{}
 
 	waiting []ledger.FeedEvent
-	behind  bool // whether the reader must query the ledger, because the field waiting does not contain all of the next events
+	behind  bool // whether the buffer waiting lacks some of the next events, so that the reader must query the ledger
 }
 
 // Reader returns a reader of an owner's events, or of all events if owner is nil. The caller must close it.
@@ -135,7 +135,7 @@ func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.Fe
 	if !behind {
 		return next, true, nil
 	}
-	next, err = r.feed.ledger.Feed(ctx, r.owner, position, feedPage) // next also contains the events that were in r.waiting, because the ledger has all events
+	next, err = r.feed.ledger.Feed(ctx, r.owner, position, feedPage) // the result includes the events in r.waiting, because the ledger has all events
 	if isCurrent = err == nil && len(next) < feedPage; !isCurrent {
 		r.feed.mu.Lock()
 		defer r.feed.mu.Unlock()

@@ -211,8 +211,8 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	return nil
 }
 
-// unreachable returns the error to report for a request that got no response. The URL and the response may contain secrets, so
-// the result wraps err's underlying error only if that error contains neither.
+// unreachable returns the error for a request that received no valid response. It wraps only errors that contain neither the
+// receiver's URL nor its response, because both may contain secrets.
 func unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errLate
