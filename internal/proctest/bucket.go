@@ -70,7 +70,7 @@ func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 // Start starts the server, and waits until it responds.
 func (b *Bucket) Start(t *testing.T) {
 	t.Helper()
-	b.command = exec.Command(b.args[0], b.args[1:]...) //nolint:gosec,noctx // the arguments are fixed in this file; Kill kills the process
+	b.command = exec.Command(b.args[0], b.args[1:]...) //nolint:gosec,noctx // the arguments are fixed in this file; Kill stops the process without a context
 	log, err := os.OpenFile(filepath.Join(b.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
 		b.command.Stdout, b.command.Stderr, b.command.Dir = log, log, b.dir

@@ -12,7 +12,8 @@ import (
 )
 
 // Eventually calls is() every 20 ms until the result is true, and fails the test if this takes longer than limit. The
-// failure message contains what, which describes the condition, and the result of each function in said.
+// parameter what describes the condition in the failure message. The message also contains the results of the functions
+// in said.
 func Eventually(t testing.TB, limit time.Duration, what string, is func() bool, said ...func() string) {
 	t.Helper()
 	for end := time.Now().Add(limit); !is(); time.Sleep(20 * time.Millisecond) {

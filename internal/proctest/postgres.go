@@ -184,8 +184,8 @@ func (p *Postgres) url(database string) string {
 	return "postgres://postgres@" + p.address + "/" + database + "?sslmode=disable"
 }
 
-// newForgetful starts a PostgreSQL server with the settings of the enabled variants. Unless the variant synced is
-// enabled, fsync is off, because test data need not survive a crash of the machine.
+// newForgetful starts a PostgreSQL server with the settings of the enabled variants. It turns fsync off unless the
+// fsync variant is enabled, because test data need not survive a crash of the machine.
 func newForgetful() (*Postgres, error) {
 	settings := []string{"max_connections=200", "autovacuum=off"} // autovacuum would distort measurements
 	if !isVariant(synced) {

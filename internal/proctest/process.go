@@ -56,8 +56,8 @@ func Start(t testing.TB, env []string, words ...string) *Process {
 	return p
 }
 
-// Ready waits until ready returns true for the output so far. It fails the test if the process exits first, or if it is
-// not ready within startLimit.
+// Ready calls the function ready with the output so far until the function returns true. It fails the test if the
+// process exits first, or if this takes longer than startLimit.
 func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 	t.Helper()
 	for late := time.After(startLimit); ; {
@@ -80,8 +80,9 @@ func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 	}
 }
 
-// Await waits until a pattern matches the output after the first mark bytes, and returns the text that matches the last
-// group of the pattern. It returns an error if the process exits without a match, or if there is no match within limit.
+// Await waits until a pattern matches the output, starting at the byte offset mark, and returns the text that matches
+// the last group of the pattern. It returns an error if the process exits without a match, or if there is no match
+// within limit.
 func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, error) {
 	expression, late := regexp.MustCompile(pattern), time.After(limit)
 	for {

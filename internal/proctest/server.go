@@ -15,7 +15,8 @@ import (
 // Settings contains the values of environment variables, keyed by name.
 type Settings map[string]string
 
-// With returns a copy of s with the variables in more added. If both contain a name, the value comes from more.
+// With returns a copy of s to which the variables of more are added. If a variable is in both, the copy has its value
+// from more.
 func (s Settings) With(more Settings) Settings {
 	all := Settings{}
 	maps.Copy(all, s)
