@@ -177,7 +177,7 @@ func faultyMember(body []byte, said string) string {
 	place := placeOfParser.FindStringSubmatch(said)
 	switch {
 	case strings.Contains(said, tooDeep):
-		return "inputs" // the parser's message names no position, but only the member inputs can be nested too deeply
+		return "inputs" // the parser does not report the position, but no other member can be nested too deeply
 	case place == nil:
 		return ""
 	}
@@ -189,8 +189,8 @@ func faultyMember(body []byte, said string) string {
 	return memberAt(gjson.ParseBytes(body), len(body)-len(rest)+len(string(before)))
 }
 
-// memberAt returns the path of the innermost object member that contains the byte at position at in the JSON text of v. It
-// returns "" if that byte is not part of a member.
+// memberAt returns the path of the innermost object member that contains the byte with the given index in the JSON text of v.
+// It returns "" if that byte is not part of a member.
 func memberAt(v gjson.Result, at int) (path string) {
 	if v.IsObject() {
 		v.ForEach(func(name, value gjson.Result) bool {

@@ -67,7 +67,7 @@ type fileAnswer struct {
 
 	code   int
 	part   byteRange // part of the file that is sent if code is 206
-	length int64     // number of bytes to send; the constant unbounded if the number is unknown
+	length int64     // number of bytes to send; equal to unbounded if unknown
 	begun  bool      // whether the headers were sent, so that the status can no longer change
 }
 
@@ -264,7 +264,7 @@ func disposition(fileName string) string {
 type byteRange struct {
 	first int64 // position of the first byte; if suffix is true, the number of bytes
 	last  int64 // position of the last byte; unbounded means the end of the file
-	// suffix means that the range consists of the last bytes of the file, and that first is their number.
+	// suffix means that the range consists of the last bytes of the file. The field first is then the number of these bytes.
 	suffix bool
 }
 
@@ -354,7 +354,7 @@ func listsEtag(header, quoted string, weak bool) bool {
 	if textproto.TrimString(header) == "*" {
 		return true
 	}
-	for part := range strings.SplitSeq(header, ",") { // quoteEtag escapes commas
+	for part := range strings.SplitSeq(header, ",") { // an ETag contains no comma, because quoteEtag escapes commas
 		part = textproto.TrimString(part)
 		if weak {
 			part = strings.TrimPrefix(part, "W/")

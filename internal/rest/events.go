@@ -155,7 +155,7 @@ func newEventWriter(w http.ResponseWriter, r *http.Request) *eventWriter {
 	return &eventWriter{w: w, flush: http.NewResponseController(w).Flush, sse: accepts(r, "text/event-stream")}
 }
 
-// accepts reports whether the Accept header of a request contains the media type want. Wildcards such as */* are ignored.
+// accepts reports whether the Accept header of a request contains the given media type. Wildcards such as */* are ignored.
 func accepts(r *http.Request, want string) bool {
 	for _, value := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(value, ",") {

@@ -35,9 +35,10 @@ func newParameters() parameters {
 	return known
 }
 
-// addNames adds the names of the query parameters for a message's fields to names. It skips a field if without returns true for
-// the field's name. A field of a nested message has a name such as filter.states, and a map field one such as labels[job].
-// inJSON and inProto are the prefixes of such names, with the dot; they are empty for the outermost message.
+// addNames adds the query parameters for a message's fields to the map names. It skips the fields for which the function
+// without returns true. A parameter for a field of a nested message has a name such as filter.states, and a parameter for a map
+// field has a name such as labels[job]. inJSON and inProto are the prefixes for the fields of a nested message, including the
+// dot. For the outermost message, they are empty.
 func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
 	for n := range message.Fields().Len() {
 		field := message.Fields().Get(n)
@@ -87,7 +88,7 @@ func checkQuery(raw string, names map[string]string) error {
 		if parameter != "" && !knownAs(given, names) && !slices.Contains(unknown, given) {
 			unknown = append(unknown, given)
 		}
-		if len(unknown) > service.MostViolations { // stops at one more than an error may list, so that the error can state that there are more
+		if len(unknown) > service.MostViolations { // one more than an error lists, so that the error states that there are more violations
 			break
 		}
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// nameRoute returns a handler that names the span of a request after its route, and then calls next. For a probe (see
-// allowed), the handler only records whether the route supports the probe's method, and does not call next.
+// nameRoute returns a handler that names the span of a request after its route, and then calls next. A request from the
+// function allowed is only a probe. For a probe, the handler records whether the route supports the method, and does not call
+// next.
 func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template, m := routeTemplate(r), matchedOf(r.Context())
@@ -103,7 +104,7 @@ func traceRequests(next http.Handler) http.Handler {
 // matched is a context value in which the gateway stores the route of a request, for the handlers around the gateway.
 type matched struct {
 	request *http.Request // request whose Pattern is set to the route, for OpenTelemetry's handler
-	probe   bool          // whether the request is a probe from the function allowed
+	probe   bool          // whether the request only checks which methods a path supports; see allowed
 	found   bool          // result of a probe: whether its method and path are supported
 }
 

@@ -1,6 +1,6 @@
-// Package console serves the web console at /console: the gallery, the order form, and the pages for single renders and for money. The
-// console consists of static files. Its scripts use only the public REST API and its event streams. The caller's token is kept in
-// the sessionStorage of the browser tab.
+// Package console serves the web console at /console: the gallery, the order form, a page for each render, and the page
+// "Money". The console consists of static files. Its scripts use only the public REST API and its event streams. The caller's
+// token is kept in the sessionStorage of the browser tab.
 package console
 
 import (
