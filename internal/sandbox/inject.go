@@ -77,7 +77,8 @@ func bufferBody(r *http.Request) {
 	}
 }
 
-// sleep waits for a duration. It returns earlier if the sandbox is closed, or if canceled is closed. canceled may be nil.
+// sleep waits for a duration. It returns earlier if the sandbox is closed, or if the channel canceled is closed. The channel
+// may be nil.
 func (s *Sandbox) sleep(d time.Duration, canceled <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -158,9 +159,9 @@ func (b *buffer) WriteHeader(status int) { b.status = status }
 // Write implements [http.ResponseWriter].
 func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// changed returns a JSON body in which the members in set are added or replaced. A member whose value in set is nil is
-// removed. If body is an array, this applies to each object in the array. If body is neither an object nor an array, its
-// value does not change.
+// changed returns a JSON body to which the map set is applied: each member in the map is added or replaced, or removed if its
+// value in the map is nil. If body is an array, the map is applied to each object in the array. If body is neither an object
+// nor an array, its value does not change.
 func changed(body []byte, set map[string]any) []byte {
 	var v any
 	if decode(body, &v) != nil {

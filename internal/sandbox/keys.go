@@ -82,8 +82,9 @@ func insertKey(tx link, account int64, key string) error {
 	return err
 }
 
-// AddKey adds another API key to an account, for example to rotate keys. The argument key is an existing API key of the
-// account. AddKey adds and returns next, or a random API key if next is empty. Each API key remains valid until it is revoked.
+// AddKey adds another API key to an account, for example to rotate keys, and returns it. The argument key is an existing API
+// key of the account. The argument next is the new API key; empty means a random one. Each API key remains valid until it is
+// revoked.
 func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
 	next = cmp.Or(next, s.randomKey())
 	return next, s.change(key, func(tx link, who account) error { return insertKey(tx, who.id, next) })

@@ -59,7 +59,8 @@ func (r *randomSource) number() string {
 func (r *randomSource) chance(share float64) bool { return rand.New(r).Float64() < share }
 
 // durations describes the random render times of a model. They have a log-normal distribution with the given median and sigma.
-// slowShare, from 0 to 1, is the fraction of renders that use slow as the median instead, as if a machine had to start first.
+// slowShare, from 0 to 1, is the fraction of renders that take longer, as if a machine had to start first. Their median is the
+// field slow.
 type durations struct {
 	median    time.Duration
 	sigma     float64

@@ -41,7 +41,8 @@ type Config struct {
 	DailyCapCents int64
 	// RateLimit is the maximum number of requests per second for each account. Zero means no limit.
 	RateLimit float64
-	// RefundDelay is the time from "failed" to "refunded" in dialects that show both. Zero means 2 s.
+	// RefundDelay is the time after which the status of a generation changes from "failed" to "refunded", in dialects that use
+	// both statuses. Zero means 2 s.
 	RefundDelay time.Duration
 	// Dialect selects the sandbox's behavior where the specification leaves it open.
 	Dialect Dialect
@@ -81,7 +82,7 @@ type Sandbox struct {
 	mux    *http.ServeMux
 	random *randomSource
 
-	life  context.Context // done after Close
+	life  context.Context // canceled by Close
 	end   context.CancelFunc
 	slots chan struct{}  // limits concurrent renders to maxWorkers
 	steps sync.WaitGroup // goroutines that change the states of generations, now or at a scheduled time

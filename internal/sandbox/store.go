@@ -47,7 +47,7 @@ func (s link) update(query string, args ...any) (changed bool, err error) {
 	return n > 0, err
 }
 
-// each runs a query and calls read for each row. read must not use the database.
+// each runs a query and calls the function read for each row. The function must not use the database.
 //
 //nolint:contextcheck // see link
 func (s link) each(read func(*sql.Rows) error, query string, args ...any) (err error) {

@@ -71,8 +71,7 @@ func readOrder(body []byte) (order, error) {
 	return o, err
 }
 
-// decode parses a body, which must contain exactly one JSON value, and stores the value in the variable
-// pointed to by into. It stores a number in an interface value as a [json.Number].
+// decode is like [json.Unmarshal], but stores a number in an interface value as a [json.Number].
 func decode(body []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
