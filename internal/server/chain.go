@@ -187,8 +187,8 @@ func (s *checkedStream) RecvMsg(message any) error {
 	return s.call.watch(message)
 }
 
-// watch counts each render that a WatchGenerations request names toward the limits on watched renders, until the call ends. It
-// returns an error if this would exceed a limit.
+// watch counts each generation ID in a WatchGenerations request as a watched render, until the call ends. It returns an error
+// if the number of watched renders would exceed a limit.
 func (c *call) watch(request any) error {
 	many, ok := request.(*easelv1.WatchGenerationsRequest)
 	if !ok {

@@ -59,8 +59,7 @@ type Listeners struct {
 	GRPC, HTTP, Admin net.Listener
 }
 
-// Limits contains limits on the load from each caller and from all callers together. A field that is zero has its default
-// value.
+// Limits contains limits on the load from each caller and from all callers together. Fields that are zero have default values.
 type Limits struct {
 	// CallerStreams and Streams are the maximum numbers of open watches, waits and downloads for one caller and for all callers
 	// together. The default values are 1,000 and 50,000.
@@ -101,9 +100,9 @@ const (
 	connWindow = 4 << 20
 	// writeTimeout is the time after which a connection is closed if its client reads none of the pending bytes.
 	writeTimeout = service.DefaultSendTimeout
-	// extraStreamsPerConn is added to the maximum number of streams of one caller. The sum is the maximum number of calls on one
-	// connection, which limits memory, because an open call needs about 20 KB. A client that repeatedly opens and cancels calls
-	// can reach this maximum. The HTTP server queues up to four times as many further calls.
+	// extraStreamsPerConn is added to the maximum number of streams of one caller. The sum is the maximum number of calls on
+	// one connection. It limits the memory for a connection, because an open call needs about 20 KB. A client that repeatedly
+	// opens and cancels calls can reach this maximum. The HTTP server queues up to four times as many further calls.
 	extraStreamsPerConn = 250
 	// connProbes is the maximum number of health watches and reflection streams on a connection. It is high, because a proxy can
 	// send the streams of many clients over few connections.

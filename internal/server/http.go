@@ -28,7 +28,7 @@ func newAdminServer(config Config, handler http.Handler) *http.Server {
 	server := newHTTPServer(config, handler)
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetUnencryptedHTTP2(true) // for gRPC clients
+	server.Protocols.SetUnencryptedHTTP2(true) // gRPC clients need HTTP/2
 	return server
 }
 

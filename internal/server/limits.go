@@ -18,13 +18,13 @@ var retryInfo = &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}
 // counts limits the number of concurrent calls, streams or watched renders, for each caller and in total.
 type counts struct {
 	kind      string              // name in error messages, such as "calls"
-	each, all int                 // maximum number for each caller, and for all callers together
-	reason    easelv1.ErrorReason // error reason if a call would exceed the maximum for each caller
-	remedy    string              // advice at the end of the error message if a call would exceed the maximum for each caller
+	each, all int                 // maximum number of concurrent calls, streams or renders: of each caller, and of all callers together
+	reason    easelv1.ErrorReason // reason of the error for a caller that would exceed its maximum
+	remedy    string              // advice for a caller that would exceed its maximum; ends the error message
 
 	mu    sync.Mutex
 	used  map[string]int // current number of calls, streams or renders, keyed by caller; a caller without an entry has zero
-	total int            // sum of the values in used
+	total int            // current number of calls, streams or renders of all callers together
 }
 
 func newCounts(kind string, each, all int, reason easelv1.ErrorReason, remedy string) *counts {

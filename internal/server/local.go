@@ -80,8 +80,8 @@ func (c *chain) originOfRequest(ctx context.Context) origin {
 	return from
 }
 
-// verified returns the TLS state of a REST client. raw is the client's certificate chain, which the HTTP listener has
-// verified in the handshake. Even if the chain is no longer valid, the state contains it; stillVerified then rejects the
+// verified returns the TLS state of a REST client. raw is the client's certificate chain, which the HTTP listener has verified
+// in the handshake. If the chain is no longer valid, verified still returns it in the state, so that stillVerified rejects the
 // state.
 func (c *chain) verified(raw []string) *tls.ConnectionState {
 	state := &tls.ConnectionState{}

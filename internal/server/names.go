@@ -19,7 +19,7 @@ const maxNameBytes = 128
 // and the span of the call.
 type names struct {
 	generation, model, idempotencyKey string
-	generations                       int                 // number of generations that a watch names
+	generations                       int                 // number of generation IDs in a watch request
 	answered                          *easelv1.Generation // generation that the response contains, or nil
 }
 

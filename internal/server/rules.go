@@ -33,8 +33,9 @@ var newRules = sync.OnceValues(func() (rules, error) {
 	return rules{validator: validator}, nil
 })
 
-// check validates a request. If the request is an order, check first copies the idempotency key into it from
-// idempotencyKeys, the values of the REST header. The error lists the violations, up to a maximum number.
+// check validates a request. If the request is an order, check first stores the idempotency key from the REST header in the
+// order. The parameter idempotencyKeys contains the values of the header. The error lists the violations, up to a maximum
+// number.
 func (r rules) check(idempotencyKeys []string, req any) error {
 	message, ok := req.(proto.Message)
 	if !ok {
@@ -99,8 +100,8 @@ func violationsOf(message proto.Message, invalid *protovalidate.ValidationError)
 	return violations
 }
 
-// fieldOf returns the path of the field to which a rule of the message applies, or "" if the path is unknown. The parameter rule
-// is the rule's ID. If the ID begins with the name of a field of the message, the ID is also the path of the field.
+// fieldOf returns the path of the field that a rule validates, or "" if the path is unknown. The parameter rule is the ID of
+// the rule. An ID that begins with the name of one of the message's fields is itself the path of the validated field.
 func fieldOf(message proto.Message, rule string) string {
 	name, _, _ := strings.Cut(rule, ".")
 	if message.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name)) != nil {

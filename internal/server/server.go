@@ -198,7 +198,7 @@ type servers struct {
 	public, rest *grpc.Server
 	http, admin  *http.Server
 	metrics      *http.Server      // nil if MetricsAddr is empty
-	pipe         *bufconn.Listener // in-memory listener of the server rest; the field local is a connection to it
+	pipe         *bufconn.Listener // in-memory listener of the gRPC server for REST requests; the field local connects to it
 	local        *Local
 }
 
