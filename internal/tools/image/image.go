@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate" // registers the options
-	_ "google.golang.org/genproto/googleapis/api/annotations"                   // registers the options
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate" // registers the validation rules in .proto files
+	_ "google.golang.org/genproto/googleapis/api/annotations"                   // registers the HTTP options in .proto files
 )
 
 // Read returns the descriptors of the contract's files in the descriptor image at path. They are sorted by the paths of the files.

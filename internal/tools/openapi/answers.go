@@ -28,7 +28,7 @@ type answer struct {
 // the server's responses.
 type answers []answer
 
-// particular lists each method's error statuses, except those that every method can return.
+// particular maps each method to its error statuses, except those that every method can return.
 var particular = map[protoreflect.Name][]int{
 	"GetAccount":         {},
 	"ListUsage":          {},

@@ -64,7 +64,7 @@ type limits struct {
 	maxItems    uint64
 	min         *float64
 	items       *limits
-	nonNegative bool // whether a 64-bit number or a duration must not be negative; min can't express this, because JSON encodes both types as strings
+	nonNegative bool // whether a 64-bit number or a duration must not be negative; the field min can't express this, because JSON encodes both types as strings
 }
 
 var (

@@ -59,7 +59,7 @@ func convert(name string) (*openapi3.T, error) {
 	return openapi2conv.ToV3(&doc)
 }
 
-// check validates an OpenAPI document, including its references, and its examples against their schemas.
+// check validates an OpenAPI document. It also resolves the references, and validates the examples against the schemas.
 func check(text []byte) error {
 	doc, err := openapi3.NewLoader().LoadFromData(text)
 	if err != nil {

@@ -2,8 +2,8 @@ package main
 
 import "regexp"
 
-// pattern describes phrases that readers stumble over. The field find matches these phrases, the field unless matches
-// exceptions, and the field instead suggests a replacement.
+// pattern describes phrases that readers stumble over. It consists of a regular expression for these phrases (find),
+// one for exceptions (unless), and a suggested replacement (instead).
 type pattern struct {
 	find, unless *regexp.Regexp
 	instead      string
@@ -13,7 +13,8 @@ func p(find, unless, instead string) pattern {
 	return pattern{regexp.MustCompile(find), regexp.MustCompile("^(?:" + unless + ")$"), instead}
 }
 
-// patterns contains the patterns, which apply to single lines. "¶" marks the first line of a comment.
+// patterns describes the phrases to report. Each pattern applies to a single line. In a line, "¶" marks the beginning
+// of a comment.
 var patterns = []pattern{
 	p(`\b(?:[Nn]o|[Ss]ome|[Ee]very|[Aa]ny)body\b`, ``, "name the actor: caller, operator, replica, watcher"),
 	p(`(?i)\bwho(?:m|se)?ever\b|\b(?:those|all|one) who(?:m|se)?\b`, ``, "name the actor"),

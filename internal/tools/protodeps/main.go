@@ -21,7 +21,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/status"
 )
 
-// roots contains the files that the contract imports, and the files that callers need to read its errors.
+// roots contains the files that the contract imports, and the files with which callers decode its errors.
 var roots = []protoreflect.FileDescriptor{
 	validate.File_buf_validate_validate_proto,
 	annotations.File_google_api_annotations_proto,

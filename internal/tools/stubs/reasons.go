@@ -79,7 +79,7 @@ func javaReasons(t reasonTable, directory string) map[string]string {
 	for _, row := range regexp.MustCompile(`"(\w+)": "([^"]*)"`).FindAllSubmatch(t.Classes, -1) {
 		name, about := string(row[1]), string(row[2])
 		if !strings.Contains(string(t.Reasons), `"class": "`+name+`"`) {
-			continue // no reason has this class; its exception is part of the client's handwritten source
+			continue // no error reason belongs to this class; its exception is part of the client's handwritten source
 		}
 		texts[filepath.Join(directory, name+"Exception.java")] = fmt.Sprintf(heading+`/** %s */
 public final class %[2]sException extends EaselException {

@@ -81,7 +81,7 @@ func (i *issuer) key(number int) (crypto.Signer, error) {
 }
 
 // token returns a token like the one that a kubelet requests for a pod with a service account. The token is signed with
-// the key pair with the given number, and expires after the duration life.
+// the key pair of the given number. The parameter life is the time until the token expires.
 func (i *issuer) token(ctx context.Context, number int, namespace, name, audience string, life time.Duration) (string, error) {
 	key, err := i.key(number)
 	if err != nil {
