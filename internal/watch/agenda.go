@@ -26,7 +26,7 @@ type agenda struct {
 
 	mu          sync.Mutex
 	generations map[string]*generation
-	order       []*generation // the values of the map generations, in the order in which they were added, so that loops over them are reproducible
+	order       []*generation // all generations, in the order in which they were added, so that loops over them are reproducible
 	pruneAt     time.Time     // time of the next removal of idle generations
 
 	queue  queue
@@ -38,7 +38,7 @@ type agenda struct {
 }
 
 func newAgenda(cfg *Config, durations *history.Durations, cred catalog.Credential, now time.Time) *agenda {
-	cred.Owner = "" // polls serve the watchers of all owners, so they have no owner
+	cred.Owner = "" // the polls serve the watchers of all owners, so the credential needs no owner
 	return &agenda{
 		cfg: cfg, history: durations, cred: cred, generations: map[string]*generation{}, pruneAt: now, queue: newQueue(now),
 		health: health{least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
@@ -147,7 +147,7 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served returns the generations that a list request would poll now. The parameter most is their maximum number.
+// served returns the generations that a list request would poll now. The parameter most limits the number of results.
 func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	if !a.list.usable(now) {
 		return nil
@@ -163,9 +163,10 @@ func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	return served
 }
 
-// nextSweep returns the time when the next sweep is due. The sweep is due sooner if individual reads would poll the same
-// generations more often. Generations without a current state are ignored. everything reports whether a watch of everything is
-// open. Such a watch makes sweeps more frequent, because only sweeps find generations that this process did not order.
+// nextSweep returns the time when the next sweep (list request) is due. The more often individual reads would poll the same
+// generations, the sooner the sweep is due. Generations without a current state do not count. The parameter everything means
+// that a watch of all generations is open. Such a watch makes sweeps more frequent, because only sweeps find generations that
+// this process did not order.
 func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range a.served(len(a.order), now) {
@@ -192,14 +193,14 @@ func (a *agenda) pollAt(e *generation, due time.Time) {
 	a.queue.wakeBy(due)
 }
 
-// readSingly schedules an immediate individual read of a generation that the catalog's list did not contain. Sweeps do not poll
-// the generation until listPause has passed.
+// readSingly schedules an immediate individual read of a generation that the catalog's list did not contain. List requests do
+// not poll the generation until listPause has passed.
 func (a *agenda) readSingly(e *generation, now time.Time) {
 	e.listing.readSinglyUntil = now.Add(listPause)
 	a.pollAt(e, earliest(e.polling.due, now))
 }
 
-// pollAfter schedules the next poll of a generation for the time now plus gap, changed by up to a tenth of gap. The change
+// pollAfter schedules the next poll of a generation after a delay. The delay is gap, changed by up to a tenth. The change
 // depends on jitter, a random number in [0, 1).
 func (a *agenda) pollAfter(e *generation, gap time.Duration, jitter float64, now time.Time) {
 	e.polling.gap = gap
@@ -217,7 +218,7 @@ func (a *agenda) scheduleNext(e *generation, now time.Time) {
 	a.pollAfter(e, curve.Gap(age, a.cfg.bounds()), e.polling.random.Draw(), now)
 }
 
-// retry schedules the next poll of a generation after a failed one. most is the maximum delay.
+// retry schedules the next poll of a generation after a failed one. The parameter most is the maximum delay without jitter.
 func (a *agenda) retry(e *generation, err error, most time.Duration, now time.Time) {
 	e.polling.failures++
 	e.polling.lastErr = err.Error()
@@ -295,7 +296,7 @@ func (a *agenda) heartbeat(e *generation, now time.Time) *Heartbeat {
 
 func (a *agenda) newHeartbeat(observed time.Time) *Heartbeat {
 	beat := &Heartbeat{ObserveTime: observed, Condition: a.condition(), Failures: a.health.failures, LastError: a.health.lastErr}
-	if beat.Condition == ConditionHealthy { // once the limiter's pause is over, the failures that preceded it no longer delay updates
+	if beat.Condition == ConditionHealthy { // after a pause of the limiter, earlier failures no longer delay updates
 		beat.Failures, beat.LastError = 0, ""
 	}
 	return beat

@@ -20,7 +20,7 @@ type Config struct {
 	Rate         float64        // maximum number of polls per second for each credential, summed over all replicas; zero means 5
 	RefundWindow time.Duration  // time after a failure during which the generation may be refunded; zero means 10 min
 	Seed         uint64         // seed of the jitter; zero means a random seed
-	Ledger       *ledger.Ledger // counts the replicas that share Rate; nil means that there is only one replica
+	Ledger       *ledger.Ledger // ledger in which the replicas that share Rate are counted; nil means that there is only one replica
 	Logger       *slog.Logger   // receives the log messages; nil means that they are discarded
 	Tracer       Tracer         // may be nil
 	Recorder     Recorder       // records each new state before subscribers are notified; nil means that states are not recorded

@@ -29,14 +29,14 @@ type dispatcher struct {
 	queue      []*delivery   // ready deliveries
 	ended      []*delivery   // ended deliveries, to be released when the queue is empty
 	worker     *worker       // worker that currently runs the queue; nil if none does
-	checkAfter time.Duration // time after which the next worker's progress is first checked; zero means the constant handoff
+	checkAfter time.Duration // time after which the next worker's progress is first checked; handoff if zero
 }
 
 // worker is a goroutine of a dispatcher. Another worker replaces it when a delivery blocks it.
 type worker struct {
 	serving  *delivery    // current delivery; guarded by the dispatcher's mutex
 	progress atomic.Int64 // number of events sent and turns completed; does not change while a delivery blocks the worker
-	seen     int64        // value of the field progress when the worker was last checked
+	seen     int64        // value of worker.progress at the last check
 	timer    *time.Timer  // fires at the next inspection
 }
 
@@ -115,7 +115,8 @@ func (d *dispatcher) inspect(w *worker) {
 }
 
 // releaseEnded releases the ended deliveries if no worker is running. Releasing a delivery removes its watcher, which takes
-// time and must not delay queued deliveries, such as those of a final state to many watchers. The caller must hold mu.
+// time. It must not delay the deliveries in the queue, for example if many watchers are waiting for the same final state. The
+// caller must hold mu.
 func (d *dispatcher) releaseEnded() {
 	if d.worker != nil {
 		return
@@ -137,7 +138,7 @@ type delivery struct {
 	watcher    *watcher
 	deliver    func(Event) error
 	dispatcher *dispatcher
-	done       chan struct{} // closed when wait may return
+	done       chan struct{} // closed to make [delivery.wait] return
 
 	timer      *time.Timer // enqueues the delivery for its next event, unless a change enqueues it earlier
 	stallTimer *time.Timer // ends the watch if a delivery blocks for too long
@@ -150,8 +151,8 @@ type delivery struct {
 	panicValue any // value of a panic in deliver, with the stack trace; nil if there was no panic
 }
 
-// wait starts the delivery, and waits until the watch ends or the caller's context is done. When wait returns, no call of
-// deliver is running, unless it has stalled.
+// wait starts the delivery, and waits until the watch ends or the caller's context is done. When wait returns, the function
+// deliver is no longer running, unless a call to the function has stalled.
 func (d *delivery) wait() error {
 	d.ready()
 	select {
@@ -208,7 +209,7 @@ func (d *delivery) relieved(w *worker) bool {
 	return d.ended || d.dispatcher.worker != w
 }
 
-// send delivers the event of s, a step of the watch. If deliver skips the event, send returns nil.
+// send delivers the event of a step. It returns nil if the function deliver has skipped the event.
 func (d *delivery) send(s step) error {
 	delivered := d.tracer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
 	err := d.deliver(*s.event)
@@ -266,8 +267,8 @@ func (d *delivery) finish(err error) {
 	d.dispatcher.releaseEnded()
 }
 
-// cancel ends the watch from another goroutine. If a worker is delivering events of the watch, wait blocks until the worker
-// has finished with the watch.
+// cancel ends the watch from another goroutine. If a worker is delivering events of the watch, [delivery.wait] blocks until the
+// worker has finished with the watch.
 func (d *delivery) cancel(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
@@ -279,8 +280,9 @@ func (d *delivery) cancel(err error) {
 	}
 }
 
-// limitStall ends the watch if the delivery that blocks w takes longer than [Request.Stall]. The blocked call to deliver itself
-// returns only when the caller's request ends. The caller of limitStall must hold the dispatcher's mutex.
+// limitStall ends the watch if the delivery that blocks w takes longer than [Request.Stall]. It cannot abort the blocked call
+// to the function deliver, which returns only when the caller's request ends. The caller of limitStall must hold the
+// dispatcher's mutex.
 func (d *delivery) limitStall(w *worker) {
 	progress := w.progress.Load()
 	if d.stallTimer != nil {

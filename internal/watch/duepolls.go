@@ -8,17 +8,17 @@ import (
 // situation is the input of the method plan, which chooses the next requests for one credential.
 type situation struct {
 	now          time.Time
-	limit        int         // maximum number of requests that plan may choose
+	limit        int         // maximum number of requests in the plan
 	ready        []candidate // due generations
-	nextDue      time.Time   // earliest due time of the generations that the field ready does not contain; zero if it contains all generations
-	preferHinted bool        // whether the last read preferred candidates with hinted set; each read does the opposite of the previous one
-	listFailing  bool        // whether the last sweep failed, and no individual read has received a response since then
+	nextDue      time.Time   // earliest due time of the generations that are not in ready; zero if all are in ready
+	preferHinted bool        // whether the last read preferred hinted candidates; alternates with each read
+	listFailing  bool        // whether the last list request failed, and no individual read has received a response since then
 
 	sweeps     bool          // whether list requests are useful: a watch of all generations is open, or one request polls at least sweepFrom generations
-	firstList  bool          // whether a watch of everything waits for its first list
+	firstList  bool          // whether a watch of all generations waits for its first list
 	sweeping   bool          // whether a sweep (list request) is in flight
 	sweptAt    time.Time     // time when the last sweep (list request) started
-	sweepAt    time.Time     // time when the next sweep is due
+	sweepAt    time.Time     // time when the next sweep (list request) is due
 	sweepAfter time.Time     // time before which no sweep (list request) starts, because the last one failed
 	least      time.Duration // minimum poll interval
 }
@@ -29,7 +29,7 @@ type candidate struct {
 	urgency float64 // priority of the generation's read; see [poller.urgency]
 	hinted  bool    // whether the list shows a change that no individual read of the generation has confirmed yet
 	swept   bool    // whether a list request can replace an individual read of the generation
-	first   bool    // whether a new watcher still waits until the generation is read
+	first   bool    // whether no known state of the generation is recent enough to be delivered
 }
 
 // plan describes the next requests.
@@ -37,8 +37,8 @@ type plan struct {
 	sweep        bool
 	reads        []*generation
 	more         bool      // whether more requests are due than this plan contains
-	next         time.Time // time of the next sweep or the next read, whichever is earlier; zero if neither is planned
-	preferHinted bool      // value of the field preferHinted of situation after the planned reads
+	next         time.Time // time of the next list request or the next read, whichever is earlier; zero if neither is planned
+	preferHinted bool      // value of situation.preferHinted after the planned reads
 }
 
 // plan chooses the next requests. It changes nothing, and its result depends only on s.
@@ -64,9 +64,9 @@ func (s situation) plan() (p plan) {
 	return p
 }
 
-// singleReads returns the due generations that must be read individually. If there are sweeps, it sets p.next to the time
-// of the next sweep. While a sweep is in flight, it instead sets p.next to the time from which reads no longer wait for
-// that sweep, or to zero if that time has passed.
+// singleReads returns the due generations that must be read individually. If list requests are needed, it sets p.next to the
+// time of the next list request. While a list request is in flight, p.next is instead the time from which reads no longer wait
+// for the response, or zero if that time has passed.
 func (s *situation) singleReads(p *plan) (reads []candidate) {
 	var first []candidate
 	for _, c := range s.ready {
@@ -81,18 +81,18 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		return reads
 	}
 	p.next = s.sweepAt
-	slow := s.sweptAt.Add(s.least) // after this time, the first reads of generations no longer wait for the list request in flight
+	slow := s.sweptAt.Add(s.least) // from this time, reads of generations without a recent state no longer wait for the list request in flight
 	switch {
 	case s.sweeping && s.now.Before(slow):
 		p.next = slow
 		return reads
 	case s.sweeping, p.next.After(s.now) && len(first) < sweepFrom && !s.firstList:
-		reads = append(reads, first...) // read individually, because the current sweep is slow or these generations are too few to start a sweep early
+		reads = append(reads, first...) // read individually, because the list request in flight is slow, or because these few generations do not justify an early list request
 	case len(first) >= sweepFrom || s.firstList:
 		p.next = earliest(p.next, s.sweptAt.Add(s.least/2))
 	}
 	if p.next = latest(p.next, s.sweepAfter); s.sweeping {
-		p.next = time.Time{} // the response to the list request triggers the next plan
+		p.next = time.Time{} // the poller plans again after the response to the list request
 	}
 	return reads
 }

@@ -79,7 +79,7 @@ type listing struct {
 	etag            string              // etag of the generation's latest record in a list
 	state           catalog.State       // state in the generation's latest record in a list; zero if there is no record
 	hint            *catalog.Generation // record from the list that no read has confirmed yet; nil if there is no such record
-	readSinglyUntil time.Time           // time until which the generation is polled only by individual reads, not by sweeps
+	readSinglyUntil time.Time           // time until which only individual reads poll the generation, and list requests do not
 }
 
 func newGeneration(id string, now time.Time, seed uint64) *generation {
@@ -93,7 +93,7 @@ func (e *generation) version() catalog.Version {
 	return catalog.Version{Generation: e.state, Etag: e.etag}
 }
 
-// isBehind reports whether recorded, the state in the ledger, is later than the state of e.
+// isBehind reports whether the given state in the ledger is later than the state of e.
 func (e *generation) isBehind(recorded ledger.State) bool {
 	switch status := StatusOf(e.state.State); {
 	case e.state.State == catalog.StateDeleted:
@@ -127,8 +127,8 @@ func (e *generation) keptUntil() time.Time {
 	return e.idleSince.Add(linger)
 }
 
-// sharedUpdate returns the latest state as an Update that all watchers share. If initial is true, it is the Update that starts
-// a watch, and otherwise the Update that reports a change. Each Update is created at most once for each state, and never
+// sharedUpdate returns the latest state as an Update that all watchers share. The parameter initial selects the Update that
+// starts a watch instead of the Update that reports a change. Each Update is created at most once for each state, and never
 // modified.
 func (e *generation) sharedUpdate(initial bool) *Update {
 	at := 0
@@ -157,7 +157,7 @@ func (e *generation) advance(g catalog.Generation, etag string) (changed, regres
 	}
 	if !e.mayBecome(g.State) {
 		e.state.ObserveTime = g.ObserveTime
-		changed, e.fresh = !e.fresh, true // the current state is now recent enough to be delivered; if it was not before, changed is true, so that watchers are notified
+		changed, e.fresh = !e.fresh, true // the current state is now recent enough to be delivered; watchers are notified if it was too old before
 		return changed, true
 	}
 	changed = etag != e.etag || !e.fresh
@@ -177,9 +177,9 @@ func (e *generation) confirm(at time.Time) {
 	e.invalidate()
 }
 
-// knownOtherwise reports whether a new watcher already has an etag that differs from listed, the etag of the generation's record
-// in the list. This does not prove that the state has changed, because the watcher's etag may come from a read, which returns
-// more details than the list. Only another read can show whether the state has changed.
+// knownOtherwise reports whether a new watcher's etag differs from the etag of the generation's record in the list. This does
+// not prove that the state has changed, because the watcher's etag may come from a read, which returns more details than the
+// list. Only another read can show whether the state has changed.
 func (e *generation) knownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]
@@ -214,8 +214,8 @@ func (e *generation) mayBecome(next catalog.State) bool {
 	return e.status.MayBecome(StatusOf(next))
 }
 
-// fillIn sets the model and the times of a record if they are missing. It uses the values from the order or an earlier record,
-// and the time when this process first saw a terminal state.
+// fillIn sets the model and the times of a record if they are missing. The model and the start time come from the order or an
+// earlier record. The end time is the time when this process first saw a terminal state.
 func (e *generation) fillIn(g catalog.Generation) catalog.Generation {
 	g.ModelID = cmp.Or(g.ModelID, e.modelID, e.state.ModelID)
 	g.CreateTime = cmp.Or(g.CreateTime, e.created, e.state.CreateTime)
@@ -231,7 +231,7 @@ func (e *generation) fillIn(g catalog.Generation) catalog.Generation {
 	return g
 }
 
-// markDeleted sets the state to deleted. If no state was ever received and there is no order, it also sets missing.
+// markDeleted sets the state to deleted. It also sets the field missing if no state was ever received and there is no order.
 func (e *generation) markDeleted(now time.Time) {
 	e.invalidate()
 	e.missing = e.missing || e.state.State == 0 && !e.ordered
@@ -277,9 +277,9 @@ func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duratio
 // settledAt returns the time from which the charge of a terminal generation is final. For a failed generation, this is the end
 // of its refund window. For any other generation, it is the zero time.
 //
-// If this process saw the generation before it failed, the window starts when this process first saw the failure. Otherwise, it
-// starts at that time or at the end time in the record, whichever is earlier. The record is used only in this case, because the
-// catalog's clock may differ from the local clock.
+// If this process saw the generation before it failed, the window starts when this process first saw the failure. The end time
+// in the record is then ignored, because the catalog's clock may differ from the local clock. Otherwise, the window starts at
+// the earlier of the two times.
 func (e *generation) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}
@@ -306,8 +306,9 @@ func (e *generation) startTime() time.Time {
 func (e *generation) waitingSince() time.Time { return latest(e.state.ObserveTime, e.firstSeen) }
 
 // duration returns the duration of a generation that succeeded. It returns 0 if the duration is unknown or already in the
-// history. It prefers the catalog's start and end times, because both are from the same clock. Without them, it uses local times,
-// but only if before, the previous state that this process saw, is known and not terminal.
+// history. It prefers the catalog's start and end times, because both are from the same clock. Without them, it uses local
+// times, but only if the previous state is known and not terminal. The parameter before is the previous state that this process
+// saw.
 func (e *generation) duration(g catalog.Generation, before catalog.State) time.Duration {
 	switch {
 	case g.State != catalog.StateSucceeded || e.learned:
@@ -321,7 +322,7 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 }
 
 // fewestWaits returns the smallest number of generations that any watcher of this generation waits for. The smaller it is, the
-// more useful a poll of this generation is. A watcher of everything waits for at least all listed generations.
+// more useful a poll of this generation is. A watcher of all generations waits for at least all listed generations.
 func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {

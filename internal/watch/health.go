@@ -25,7 +25,7 @@ type health struct {
 	pauses    int // number of pauses in the current outage
 	lastErr   string
 	answered  time.Time
-	read      time.Time // time of the last poll that returned data; unlike answered, it ignores 404 responses
+	read      time.Time // time of the last poll that returned data; a 404 response does not count
 }
 
 // succeeded records that the catalog responded to a poll. A 404 that shows that a generation is absent also counts.

@@ -115,9 +115,9 @@ func (h *Hub) Drain() {
 	}
 }
 
-// Watch delivers the latest state of each requested generation at once, and again after each change. Between these updates,
-// it delivers heartbeats. It returns nil when each generation has reached req.Goal. A watch of everything never returns nil.
-// deliver is called sequentially, but not on the goroutine that called Watch. Each call may block for at most
+// Watch delivers the latest state of each requested generation at once, and again after each change. Between these updates, it
+// delivers heartbeats. It returns nil when each generation has reached req.Goal. It never returns nil for a watch of all
+// generations. deliver is called sequentially, but not on the goroutine that called Watch. Each call may block for at most
 // [Request.Stall]. A blocked call does not delay other watches.
 //
 // Watch returns an error only in these cases:
@@ -177,9 +177,9 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 	return update, ok
 }
 
-// Observe applies a record that a call has read from the catalog, so that watchers receive it too. It returns the hub's
-// latest state of the generation, which is never older than the last state delivered to a watcher. If lacking is true,
-// the ledger does not have the state of the record yet, and Observe waits up to a second until the state is recorded. ctx is
+// Observe applies a record that a call has read from the catalog, so that watchers receive it too. It returns the hub's latest
+// state of the generation, which is never older than the last state delivered to a watcher. The parameter lacking means that
+// the ledger does not have the state of the record yet. Observe then waits up to a second until the state is recorded. ctx is
 // used only for its trace.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, lacking bool) Update {
 	update := Update{Version: read}
@@ -272,9 +272,9 @@ func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id s
 	})
 }
 
-// Called records the error from a call's request to the catalog if the error requests a pause. Such an error is either a rate
-// limit error, or a 503 with a Retry-After header. Heartbeats contain the recorded error while the limiter pauses all requests.
-// Called ignores all other errors.
+// Called records the error from a call's request to the catalog. Heartbeats contain this error while the limiter pauses all
+// requests. Called ignores errors that request no pause. Only rate limit errors, and 503s with a Retry-After header, request a
+// pause.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	if outcome := catalog.ResultOf(err).Outcome; outcome != limiter.Throttled && outcome != limiter.Unavailable {
 		return
@@ -285,8 +285,8 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	}
 }
 
-// with calls f, and passes it the generation and its tenant. It holds the tenant's mutex during the call. If the hub does not
-// have the generation, with does not call f.
+// Hub.with calls the function f with a generation and its tenant. It holds the tenant's mutex during the call. If the hub does
+// not have the generation, it does nothing.
 func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generation)) {
 	t := h.find(cred, false)
 	if t == nil {
@@ -298,8 +298,8 @@ func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generati
 	}
 }
 
-// apply calls f for a generation while it holds the tenant's mutex. Then it records the new states and notifies the
-// watchers. If the hub does not have the generation, create determines whether apply creates it or does nothing.
+// apply calls f for a generation while it holds the tenant's mutex. Then it records the new states and notifies the watchers.
+// If the hub does not have the generation, apply creates it, or does nothing if the parameter create is false.
 func (h *Hub) apply(ctx context.Context, cred catalog.Credential, id string, create bool, f func(*tenant, *generation, *pollResult, time.Time)) {
 	t, result, now := h.find(cred, create), &pollResult{found: h.cfg.Tracer.TraceRef(ctx)}, time.Now()
 	if t == nil {
@@ -316,8 +316,8 @@ func (h *Hub) apply(ctx context.Context, cred catalog.Credential, id string, cre
 	t.finish(ctx, result)
 }
 
-// find returns the tenant of a credential, with its mutex locked. If there is no tenant, find starts one if start is true, and
-// otherwise returns nil.
+// find returns the tenant of a credential, with its mutex locked. If there is no tenant, find starts one, or returns nil if the
+// parameter start is false.
 func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 	for {
 		h.mu.Lock()

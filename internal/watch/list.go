@@ -10,18 +10,21 @@ import (
 // sweepFrom is the smallest number of generations for which one list request costs less than individual reads.
 const sweepFrom = 3
 
-// listPause is the time for which all generations are read individually if list requests were not useful. It is also the time
-// for which a single generation is read individually if a list did not contain it. In addition, it is the maximum delay after
-// a failed list request; jitter can increase this delay by up to 10 %.
+// listPause has three uses:
+//
+//   - If list requests were not useful, all generations are read individually for this time.
+//   - If a list did not contain a generation, the generation is read individually for this time.
+//   - A failed list request delays the next one by at most this time, plus up to 10 % jitter.
 const listPause = time.Minute
 
-// list tracks the sweeps, which are requests for the catalog's list, and whether they can replace individual reads.
+// list is the state of the sweeps, which are requests for the catalog's list. It also determines whether sweeps can replace
+// individual reads.
 type list struct {
 	unusableUntil time.Time       // time until which list requests do not replace individual reads
 	retryAt       time.Time       // time before which the list is not requested, because the last list request failed
 	failing       bool            // whether the last list request failed, and no individual read has received a response since then
 	failures      int             // number of consecutive failed list requests
-	poorSweeps    int             // number of consecutive list requests that failed although reads succeed, or whose list contained too few of the polled generations
+	poorSweeps    int             // number of consecutive list requests that could not replace individual reads; see rateSweep
 	carried       map[string]bool // IDs in the last list; nil if no watch of all generations was open when the list arrived
 	answeredAt    time.Time       // time of the last successful list request
 	cut           bool            // whether the last list was too long to be read to its end
@@ -51,13 +54,14 @@ func (l *list) usable(now time.Time) bool {
 	return !l.failing && !now.Before(l.unusableUntil) && !now.Before(l.retryAt)
 }
 
-// begun records the start of a sweep. jitter is applied to the time of the next sweep.
+// begun records the start of a list request. The parameter jitter changes the time of the next list request.
 func (l *list) begun(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
 
-// failed records a failed list request, and delays the next one. swept is the number of generations for which the request
-// replaced an individual read. least is the delay after a single failure; consecutive failures increase the delay.
+// failed records a failed list request, and delays the next one. The parameter swept is the number of generations that the
+// request was meant to poll. The parameter least is the delay after the first failure. Each further consecutive failure
+// increases the delay.
 func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
 	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
 		l.failing = swept > 0
@@ -75,8 +79,9 @@ func (l *list) readAnswered(now time.Time) {
 	}
 }
 
-// rateSweep records whether a sweep was good, that is, whether it can replace individual reads. After two consecutive sweeps
-// that were not good, sweeps do not replace reads for listPause.
+// rateSweep records whether a list request was good, which means that it can replace individual reads. After two consecutive
+// list requests that were not good, no list request replaces reads until listPause has passed. A list request is not good if it
+// fails although reads succeed, or if the list contains too few of the polled generations.
 func (l *list) rateSweep(good bool, now time.Time) {
 	if good {
 		l.poorSweeps = 0
@@ -87,9 +92,10 @@ func (l *list) rateSweep(good bool, now time.Time) {
 	}
 }
 
-// compareRecord compares etag, the etag in the response to a read of e, with the etag of e's hint. The hint is e's record from
-// the list. If the etags are equal, the list's records count as complete from now on. If not, they count as incomplete. A hint
-// with omitted members is not compared, because it shows nothing about other records. Finally, compareRecord discards the hint.
+// compareRecord compares the response to a read of e with the hint, which is the list's record of e. The parameter etag is the
+// etag of the response. If the hint has the same etag, the list's records count as complete from now on. If not, they count as
+// incomplete. A hint with omitted members is not compared, because it shows nothing about other records. Finally, compareRecord
+// discards the hint.
 func (l *list) compareRecord(e *generation, etag string) {
 	if hint := e.listing.hint; hint != nil && len(hint.Omitted) == 0 {
 		l.fullRecords = e.listing.etag == etag

@@ -19,7 +19,7 @@ type poller struct {
 	hub          *Hub
 	tenant       *tenant
 	random       schedule.Source
-	preferHinted bool // value of the field preferHinted of situation for the next plan
+	preferHinted bool // next value of situation.preferHinted
 }
 
 // job is one request to the catalog: for one generation, for the account, or for the list.
@@ -54,8 +54,8 @@ func (p *poller) run() {
 }
 
 // plan returns the jobs that are due now, and the time at which it must be called again. If the tenant has no generations, no
-// watchers and no jobs, plan removes it and returns true for ended. But while polling pauses after failures, plan keeps the
-// tenant, because the tenant stores the end of the pause.
+// watchers and no jobs, plan removes the tenant, and ended is true. While polling pauses after failures, plan does not remove
+// the tenant, because the tenant stores the end of the pause.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 	t := p.tenant
 	t.mu.Lock()
@@ -158,10 +158,10 @@ func (p *poller) limit() int {
 	return 1
 }
 
-// urgency returns the priority of a read, which is (overdue + minimum interval) / waits. In this formula, overdue is the time
-// since the read was due, and waits is the smallest number of generations that any watcher of e waits for. Because of waits, a
-// watcher of one generation has the same weight as a watcher of a thousand. Because of the minimum interval, the priority is
-// not zero when the read has just become due.
+// urgency returns the priority of a read of e: (overdue + minimum interval) / waits. In this formula, overdue is the time since
+// the read was due. waits is the smallest number of generations that any watcher of e waits for, so a watcher of one generation
+// has the same weight as a watcher of a thousand. The minimum interval keeps the priority above zero when the read has just
+// become due.
 func (p *poller) urgency(e *generation, listed int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
 	return overdue.Seconds() / float64(e.fewestWaits(listed))
@@ -238,8 +238,7 @@ func (j *job) account(e *generation) {
 	}
 }
 
-// execute sends the request of a job, applies the response, records the new states, and notifies the subscribers of their
-// generations.
+// execute sends the request of a job, applies the response, records the new states, and notifies the subscribers.
 func (p *poller) execute(j *job) {
 	h, cred := p.hub, p.tenant.cred
 	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
@@ -320,7 +319,8 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 		t.merge(j.generations, list, result, now)
 		return
 	}
-	// After a failed list request, its generations are read individually, which shows whether only list requests fail.
+	// The generations that the failed list request was meant to poll are now read individually. This shows whether only list
+	// requests fail.
 	p.failed(err, now)
 	t.list.failed(err, len(j.generations), t.cfg.MinInterval, p.random.Draw(), now)
 	t.beginWithoutList(now)

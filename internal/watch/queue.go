@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// queue orders the generations by the time of their next poll. It wakes the poller if the poller must make a plan before
-// planAt.
+// queue orders the generations by the time of their next poll. It wakes the poller if a poll becomes due before planAt,
+// the time when the poller next decides which generations to poll.
 type queue struct {
 	heap byDue
 
@@ -18,8 +18,8 @@ type queue struct {
 
 func newQueue(now time.Time) queue { return queue{wake: make(chan struct{}, 1), planAt: now} }
 
-// wakeBy wakes the poller early enough to decide at t or earlier which generations to poll. It does nothing while blocked
-// is set, because no request is allowed before planAt.
+// wakeBy ensures that the poller decides no later than at the time t which generations to poll. It does nothing if the
+// field blocked is set, because no request may then start before planAt.
 func (q *queue) wakeBy(t time.Time) {
 	if q.blocked || !t.Before(q.planAt) {
 		return
@@ -46,9 +46,9 @@ func (q *queue) remove(e *generation) {
 	}
 }
 
-// due calls keep for each due generation. It returns the generations for which keep returns true, and leaves them in the
-// queue. It removes the other due generations from the queue. next is the earliest time at which a generation that is not
-// due yet becomes due, or zero if all are due.
+// The method due calls the function keep for each due generation. It returns the generations for which the function
+// returns true, and leaves them in the queue. It removes the other due generations from the queue. The result next is
+// the earliest time at which a generation that is not due yet becomes due, or zero if all are due.
 func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*generation, next time.Time) {
 	for indexes := []int{0}; len(indexes) > 0; {
 		at := indexes[len(indexes)-1]

@@ -8,7 +8,7 @@ import (
 
 const (
 	attendInterval = 10 * time.Second
-	attendTimeout  = 5 * time.Second // timeout for one update of this replica's row
+	attendTimeout  = 5 * time.Second // timeout for one update of this replica's row in the ledger
 )
 
 // DivideRate divides the poll rate among the replicas that have pollers, until ctx is done. DivideRate renews this replica's
@@ -27,7 +27,7 @@ func (h *Hub) DivideRate(ctx context.Context) {
 	}
 }
 
-// attend renews this replica's row in the ledger if polls is true. Otherwise, it removes the row. It then stores the number
+// attend renews this replica's row in the ledger if the replica polls. Otherwise, it removes the row. It then stores the number
 // of replicas that have rows, or 1 if none has.
 func (h *Hub) attend(ctx context.Context, replica string, polls bool) {
 	ctx, cancel := context.WithTimeout(ctx, attendTimeout)

@@ -11,10 +11,10 @@ import (
 
 // Recorder records states in the ledger.
 type Recorder interface {
-	// Record records states that were observed with a credential. seen contains at most one state of each generation. Record
-	// returns the IDs of the generations that need no retry, because their states are recorded or they have no orders. The hub
-	// passes the remaining states again later, so recording a state twice must have no additional effect. The hub holds no
-	// lock during the call.
+	// Record records states that were observed with one credential, at most one state of each generation. It returns the IDs of
+	// the generations that need no retry, either because their states are recorded, or because they have no orders. The hub
+	// passes the remaining states again later, so recording a state twice must have no additional effect. The hub holds no lock
+	// during the call.
 	Record(ctx context.Context, cred catalog.Credential, seen []Sighting) (recorded map[string]bool)
 }
 

@@ -91,8 +91,8 @@ func (s *Snapshot) add(t *tenant, listed bool) {
 	s.Stats.Generations += len(t.generations)
 }
 
-// count computes the totals in s.Stats over all credentials. It also finds the smallest Ready and the smallest Rate
-// among the credentials.
+// count computes the totals in s.Stats over all credentials. It sets the fields Ready and Rate to the minimum over all
+// credentials.
 func (s *Snapshot) count() {
 	stats := &s.Stats
 	stats.Pollers = len(s.Credentials)

@@ -20,7 +20,7 @@ type tenant struct {
 	*agenda
 
 	ended      bool       // whether the tenant was removed from the hub; the hub creates another tenant when it needs one
-	everything []*watcher // watchers of everything
+	everything []*watcher // watchers of all generations
 
 	inFlight    int // number of reads of generations and of the account that are in flight
 	accountRead accountRead
@@ -69,7 +69,7 @@ func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result 
 	before := e.state
 	changed, regressed := e.advance(g, etag)
 	switch {
-	case regressed && g.State == catalog.StateRefunded: // watchers keep the succeeded state; only the ledger records the refund
+	case regressed && g.State == catalog.StateRefunded: // watchers keep the current state; only the ledger records the refund
 		e.recording.add(Sighting{catalog.Version{Generation: g, Etag: etag}, false})
 		result.changed = append(result.changed, e)
 	case regressed:
@@ -102,8 +102,8 @@ func (t *tenant) publish(e *generation) {
 }
 
 // detectionDelay returns the expected time between the latest change of a generation and its detection. before is the
-// generation's previous state. The schedule predicts only changes to succeeded or failed. For any other change, all times
-// since the last poll are assumed to be equally likely.
+// generation's previous state. The schedule predicts only changes to the states "succeeded" and "failed". For any other change,
+// all times since the last poll are assumed to be equally likely.
 func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.Duration {
 	ended := e.state.State == catalog.StateSucceeded || e.state.State == catalog.StateFailed
 	if before.State.Terminal() || !ended {
@@ -148,9 +148,9 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 	t.scheduleNext(e, now)
 }
 
-// lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. This is the case if
-// the first of the consecutive 404s is at least [lifecycle.AbsentFor] ago, and another read has succeeded since then. If this
-// time has passed and no other read has succeeded, lasts requests a read of the account.
+// lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. There are two
+// conditions: the first of the consecutive 404s is at least [lifecycle.AbsentFor] ago, and another read has succeeded since
+// then. If only the second condition is not met, lasts requests a read of the account.
 func (t *tenant) lasts(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
@@ -160,8 +160,9 @@ func (t *tenant) lasts(e *generation, now time.Time) bool {
 	return e.absence.Lasting
 }
 
-// notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. If lasting
-// is true, the deletion is also recorded in the ledger. lasting must be false if the generation was never known to exist.
+// notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. The
+// parameter lasting determines whether the deletion is also recorded in the ledger. It must be false if the generation was
+// never known to exist.
 func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting
@@ -176,8 +177,8 @@ func (t *tenant) deleted(e *generation, result *pollResult, now time.Time) {
 	e.sight(result)
 }
 
-// addListed records that the catalog's list contains a generation, or that this process ordered it. On the first call for a
-// generation, it also subscribes each watcher that covers the complete list.
+// addListed records that the catalog's list contains a generation, or that this process ordered it. The first call for a
+// generation also subscribes the watchers that cover the complete list.
 func (t *tenant) addListed(e *generation, now time.Time) {
 	if e.listing.seenAt.IsZero() {
 		for _, w := range t.everything {
@@ -241,7 +242,8 @@ func (t *tenant) endAll(err error) {
 	}
 }
 
-// merge applies the response to a list request. swept contains the generations that the request polled.
+// merge applies the response to a list request. The parameter swept contains the generations that the request was meant to
+// poll.
 func (t *tenant) merge(swept []*generation, list *catalog.List, result *pollResult, now time.Time) {
 	t.list.failing, t.list.failures, t.list.answeredAt = false, 0, now
 	t.noteCut(list.Cut)

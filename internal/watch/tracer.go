@@ -12,12 +12,12 @@ import (
 type Tracer interface {
 	// TraceRef returns a reference to the trace of ctx, for links in other spans. It returns nil if that trace is not recorded.
 	TraceRef(ctx context.Context) TraceRef
-	// PollBegins is called before a poll. The hub sends the request with the returned context. The result found refers to the
-	// trace of the poll. The hub calls the function ended once, after it has applied the response.
+	// PollBegins is called before a poll. It returns the context for the request, a reference to the trace of the poll, and a
+	// function. The hub calls this function once, after it has applied the response.
 	PollBegins(ctx context.Context, poll Poll) (_ context.Context, found TraceRef, ended func(Outcome))
-	// Delivery is called before an event is delivered to a watcher. ctx is the context of the watch, and watching refers to its
-	// trace. found refers to the trace of the poll or call that found the change. Each of the two references is nil if its trace
-	// is not recorded. If delivered is not nil, the hub calls it after the delivery.
+	// Delivery is called before an event is delivered to a watcher. ctx is the context of the watch. The parameter watching
+	// refers to the trace of the watch, and the parameter found refers to the trace of the poll or call that found the change.
+	// Each is nil if its trace is not recorded. If the returned function is not nil, the hub calls it after the delivery.
 	Delivery(ctx context.Context, watching TraceRef, event Event, found TraceRef) (delivered func())
 }
 
@@ -38,10 +38,10 @@ type TraceRef any
 // Poll describes one request of a poller.
 type Poll struct {
 	Tenant      catalog.Tenant
-	ID          string     // ID of the generation that is read; empty for a sweep or a read of the account
+	ID          string     // ID of the generation that is read; empty if the request reads the list or the account
 	Account     bool       // whether the request reads the account
 	Generations int        // number of polled generations
-	Watches     int        // sum, over the polled generations, of the number of watches of each
+	Watches     int        // sum of the watch counts of the polled generations
 	Orders      []TraceRef // traces of the calls that ordered the generations, at most 16
 	Open        []TraceRef // traces of the watches, at most 16
 }
@@ -72,6 +72,6 @@ type Change struct {
 	Delay time.Duration
 }
 
-// maxRefs is the maximum number of trace references of one kind in a [Poll]. A watch beyond this maximum can still be found,
-// because its deliveries refer to the poll: see [Tracer.Delivery].
+// maxRefs is the maximum number of trace references of one kind in a [Poll]. A watch whose reference is left out can still be
+// found, because its deliveries refer to the poll: see [Tracer.Delivery].
 const maxRefs = 16

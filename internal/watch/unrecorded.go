@@ -38,9 +38,9 @@ func (r *recording) add(s Sighting) {
 	r.unrecorded[at] = s
 }
 
-// supersedes reports whether an older state need not be recorded if s is recorded. A terminal state is superseded only by the
-// same state, because each terminal state has its own event and charge. A deletion supersedes only an equal deletion. There
-// are only a few terminal states, so the list of unrecorded states stays short.
+// supersedes reports whether an older state need not be recorded if s is recorded. Each terminal state has its own event and
+// charge, so only the same state supersedes it. A deletion supersedes nothing except an equal deletion. The list of unrecorded
+// states stays short, because there are only a few terminal states.
 func (s Sighting) supersedes(older Sighting) bool {
 	if s.State == catalog.StateDeleted || older.State == catalog.StateDeleted {
 		return s.State == older.State && s.NotFound == older.NotFound

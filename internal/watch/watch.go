@@ -74,13 +74,13 @@ type Request struct {
 	KnownEtags map[string]string // etags of the states that the caller already has, keyed by generation ID
 	ModelID    string            // model of the watched generations; empty means any model
 
-	// Ordered contains those IDs from IDs and KnownEtags for which an order exists. For these generations, a single 404 does
-	// not prove that the generation is deleted.
+	// Ordered contains the generations in the fields IDs and KnownEtags that have an order. A single 404 does not prove that
+	// such a generation is deleted.
 	Ordered map[string]bool
-	// Orders limits a watch of everything to the selected orders. Nil selects every generation that the catalog lists.
+	// Orders limits a watch of all generations to the selected orders. Nil selects every generation that the catalog lists.
 	Orders Orders
-	// Listed contains IDs of generations whose orders are selected by Orders. Each of these generations is watched only if the
-	// catalog lists it when the watch starts.
+	// Listed contains the IDs of generations whose orders are selected (see Orders). These generations are watched only if the
+	// catalog lists them when the watch starts.
 	Listed []string
 }
 
@@ -110,8 +110,8 @@ type Event struct {
 	Known     *Update // initial state, if the caller already has it and therefore receives a Heartbeat instead of an Update; otherwise nil
 }
 
-// Update is a state of a generation that is new to a watcher. All watchers of the generation share it, so it must not be
-// modified.
+// Update is a generation's state that a watcher does not have yet. All watchers of the generation share the Update, so it must
+// not be modified.
 type Update struct {
 	catalog.Version
 	Initial bool  // whether this is the state at the start of the watch
@@ -173,7 +173,7 @@ type Stats struct {
 	Conditions [ConditionCredentialRejected + 1]int `json:"-"`        // number of pollers, indexed by [Condition]
 	Paused     int                                  `json:"-"`        // number of pollers whose polls are paused
 	Replicas   int                                  `json:"replicas"` // number of replicas that share the poll rate
-	Ready      float64                              `json:"-"`        // minimum over all pollers of the number of polls that a poller may start now; may be fractional
+	Ready      float64                              `json:"-"`        // smallest number of polls that any poller may start now; may be fractional
 	Rate       float64                              `json:"-"`        // lowest poll rate of any poller, in polls per second
 	Stalest    time.Duration                        `json:"stalest"`  // maximum, over all active generations, of the time since the last response
 

@@ -29,7 +29,7 @@ type watcher struct {
 	goal       Goal
 	orders     Orders // selects the watched orders; nil if the watch is not limited to orders
 	everything bool   // whether the watch also covers generations that are found later
-	named      bool   // whether the request contains generation IDs, etags or orders; if it does, a listed generation may already have a subscription
+	named      bool   // whether the request contains generation IDs, etags or orders, so that a listed generation may already have a subscription
 
 	initialKnown bool // whether the initial set of generations is known; false while a watch of all generations waits for its first list
 	caughtUp     bool
@@ -41,7 +41,7 @@ type watcher struct {
 	pending       int                           // number of generations whose initial state has not been delivered yet
 	known         map[string]string             // etags that the caller already has for generations without a subscription
 	modelID       string                        // model of the watched generations; empty means any model
-	ordered       map[string]bool               // IDs in the request for which there are orders; nil after the initial subscriptions
+	ordered       map[string]bool               // IDs of the requested generations that have orders; nil after the initial subscriptions
 	offered       map[string]ledger.Attribution // orders in the latest call of [Hub.Placed], by generation ID; shared by all watchers
 	ifListed      []string                      // IDs of generations that are subscribed to only if the first list contains them; see [Request.Listed]
 }
@@ -53,8 +53,8 @@ type subscriber struct {
 	at int32
 }
 
-// waits returns the number of generations that a watcher waits for. listed is the number of listed generations, which only a
-// watcher of everything waits for.
+// waits returns the number of generations that a watcher waits for. The parameter listed is the number of listed generations.
+// Only a watcher of all generations waits for them.
 func (w *watcher) waits(listed int) int {
 	if w.everything {
 		return max(listed, w.pending, 1)
@@ -88,7 +88,7 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	}
 	w.heartbeatAt, w.initialKnown = time.Now().Add(w.heartbeat), !w.everything
 	if w.everything {
-		w.goal = Settled // this goal does not end a watch of everything; it only means that each generation is polled until its charge is final
+		w.goal = Settled // this goal does not end a watch of all generations; it only means that each generation is polled until its charge is final
 	}
 	return w
 }
@@ -122,7 +122,7 @@ func (w *watcher) add(e *generation, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))}
 	if !w.everything || !w.initialKnown {
-		sub.flags = pending // part of the initial set, unlike a generation that a watch of everything adds later
+		sub.flags = pending // part of the initial set; a watch of all generations may add others later
 		w.pending++
 	}
 	if etag := w.known[e.id]; etag != "" {
@@ -164,8 +164,8 @@ func (w *watcher) subscribeListed(now time.Time) {
 }
 
 // listed returns the generations that a watcher of all generations covers: those in the latest list, and those that this
-// process has just ordered, because the list may not contain them yet. If the watch is limited to orders, listed checks only
-// the IDs in ifListed, so that it spends no time on other owners' generations.
+// process has just ordered. The latter may not be in the list yet. If the watch is limited to orders, listed checks only the
+// IDs in ifListed. So it spends no time on the generations of other owners.
 func (w *watcher) listed(now time.Time) (all []*generation) {
 	a := w.agenda
 	if w.orders == nil {
@@ -337,8 +337,8 @@ func (w *watcher) expire(now time.Time) {
 }
 
 // closeSettled removes the subscriptions to failed generations whose refund windows are over, and returns the earliest end of
-// the other refund windows. It does nothing for a watcher of everything, because such a watcher also receives later refunds and
-// deletions.
+// the other refund windows. It does nothing for a watcher of all generations, because such a watcher also receives later
+// refunds and deletions.
 func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 	if w.everything || w.goal != Settled {
 		return next

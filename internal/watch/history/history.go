@@ -31,7 +31,7 @@ type Durations struct {
 type model struct {
 	durations []time.Duration
 	ids       []uint64 // fingerprints of the generations in durations, so that no generation is counted twice
-	next      int      // index of the oldest duration, which is replaced next; zero until size durations are stored
+	next      int      // index of the oldest duration, which is replaced next; zero until the maximum number of durations is stored
 	added     int      // number of durations added since curve was computed
 	curve     *schedule.Curve
 }

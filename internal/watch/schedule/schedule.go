@@ -79,7 +79,7 @@ func (c *Curve) polls(age float64) float64 {
 	return c[cell] + (age-from)*(c[cell+1]-c[cell])/(edges[cell+1]-from)
 }
 
-// age returns the age up to which the given number of polls is optimal. It is the inverse of polls.
+// age returns the age up to which the given number of polls is optimal. It is the inverse function of [Curve.polls].
 func (c *Curve) age(polls float64) float64 {
 	above, _ := slices.BinarySearch(c[:], polls)
 	cell := min(max(above-1, 0), ageCells-1)
@@ -87,9 +87,9 @@ func (c *Curve) age(polls float64) float64 {
 	return from + (polls-c[cell])*(edges[cell+1]-from)/(c[cell+1]-c[cell])
 }
 
-// Delay returns the expected time from the end of a generation to the poll that detects it. from is the generation's age at the
-// last poll before its end, and to is its age at the poll that detects the end. Between these ages, Delay estimates the
-// probability of each end time from the density of the curve's polls.
+// Delay returns the expected time from the end of a generation to the poll that detects it. The first parameter is the
+// generation's age at the last poll before its end. The second parameter is its age at the poll that detects the end. From the
+// density of the curve's polls, Delay computes how likely an end at each age in between is.
 func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	var ended, late, passed float64
 	for cell := range ageCells {
@@ -169,8 +169,8 @@ func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	return ended
 }
 
-// addKernel spreads the given area over the cells of ended, in the shape of a triangle that is centered at position. position
-// and half, which is half the length of the triangle's base, are measured on the logarithmic axis.
+// addKernel spreads the given area over the cells of ended, in the shape of a triangle. The triangle's center is position, and
+// its base has twice the length half. Both parameters are measured on the logarithmic axis.
 func addKernel(ended *[ageCells + 1]float64, position, half, area float64) {
 	step := math.Log(ageStep)
 	done := 0.0
@@ -213,8 +213,8 @@ func spreadOf(positions []float64) float64 {
 	return max(bandwidth*deviation*math.Pow(float64(n), -0.2), leastWidth)
 }
 
-// SweepGap returns the time between two sweeps. squares is the sum of the squared poll densities of the generations that a
-// sweep polls. If squares is zero, SweepGap returns within.Most.
+// SweepGap returns the time between two sweeps (list requests). The parameter squares is the sum of the squared poll densities
+// of the generations that a sweep polls. If it is zero, SweepGap returns the maximum interval.
 func SweepGap(squares float64, within Bounds) time.Duration {
 	if squares == 0 {
 		return within.Most
