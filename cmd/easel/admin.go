@@ -46,9 +46,10 @@ func (s *since) UnmarshalText(text []byte) (err error) {
 // adminTimeout is the timeout of a request to the admin address.
 const adminTimeout = 15 * time.Second
 
-// post sends asked as the JSON body of a POST request to the admin address, and decodes the JSON response into answer.
+// post sends a POST request to the admin address, with the parameter asked as the JSON body. It decodes the JSON
+// response into answer.
 func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, asked, answer any) error {
-	body, _ := json.Marshal(asked) // cannot fail, because asked is a request type of package admin
+	body, _ := json.Marshal(asked) // cannot fail for the request types of package admin
 	text, err := f.ask(ctx, p, http.MethodPost, path, body)
 	if err != nil {
 		return err

@@ -26,8 +26,8 @@ func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier 
 	})
 }
 
-// fileProblems returns the problems with the secret and key files that a callers file names. A server checks these files only
-// at startup. Afterwards, a broken file must not block a change of the callers file, such as the removal of a token.
+// fileProblems returns the problems with the secret and key files to which a callers file refers. A server checks these files
+// only at startup. Afterwards, a broken file must not block a change of the callers file, such as the removal of a token.
 func fileProblems(list *auth.List) (problems []string) {
 	check := func(whose string, receiver *auth.Events) {
 		if receiver == nil {
@@ -67,7 +67,7 @@ func warnOfMissingOwners(ctx context.Context, led *ledger.Ledger, list *auth.Lis
 	}
 }
 
-// checkCallers returns an error if a callers file, or a file that it names, is invalid.
+// checkCallers returns an error if a callers file, or a file to which it refers, is invalid.
 func checkCallers(path string) error {
 	known, err := auth.LoadCallers(path, slog.New(slog.DiscardHandler), nil)
 	if err != nil {

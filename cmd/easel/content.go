@@ -87,7 +87,7 @@ func (c *contentFetchCmd) Run(ctx context.Context, p *cli.Program) error {
 
 type contentAdoptCmd struct{ adminFlags }
 
-// Run allows servers to delete the copies of results that were stored before the ledger was copied or restored.
+// Run allows servers to delete stored results from before the ledger was copied or restored.
 func (c *contentAdoptCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err := c.post(ctx, p, "/contents:adopt", struct{}{}, &struct{}{}); err != nil {
 		return err

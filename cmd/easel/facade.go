@@ -217,7 +217,7 @@ func (f *facade) openServices(ctx context.Context) (err error) {
 		Feed: feed, Catalog: f.client, Hub: f.hub, Orders: f.placing, Contents: f.contents, MaxStreamAge: f.MaxStreamAge, MaxInputs: f.MaxInputs,
 		Auth: auth.Config{
 			SharedKey: f.sharedKey, Callers: f.known, Certificates: f.TLSClientCAFile != "",
-			AllowAnonymous: f.AllowAnonymous || f.unguarded(), // guard and addressFaults ensure that only this machine can reach an unguarded server
+			AllowAnonymous: f.AllowAnonymous || f.unguarded(), // only this machine can reach an unguarded server; see the methods guard and addressFaults
 		},
 	})
 	if err == nil {

@@ -63,8 +63,8 @@ func printDifference(console *terminal.Console) func(ledger.Difference) {
 	return func(d ledger.Difference) { console.Print(d.String()) }
 }
 
-// printVerified prints the result of comparing a ledger with its journal: the text in done, followed by the counts in
-// looked. It returns an error if there are differences. If err is not nil, it prints no result and returns err with the
+// printVerified prints the result of comparing a ledger with its journal: the text in the parameter done, followed by the
+// counts. It returns an error if there are differences. If err is not nil, it prints no result and returns err with the
 // exit code ExitUsage.
 func printVerified(console *terminal.Console, done string, looked ledger.Verified, err error) error {
 	console.ShowLive("")
@@ -120,9 +120,9 @@ func (c *ledgerUnsealCmd) Run(ctx context.Context, p *cli.Program) error {
 	return printHeld(p, "the ledger is unsealed, and marked as restored", held, err)
 }
 
-// printHeld prints the result of a command that marks a ledger as restored: the text in done, and the number of orders that
-// are held until their callers send them again. If err is not nil, it prints nothing and returns err with the exit code
-// ExitUsage.
+// printHeld prints the result of a command that marks a ledger as restored: the text in the parameter done, and the number
+// of held orders. A held order is not sent until its caller sends it again. If err is not nil, printHeld prints nothing and
+// returns err with the exit code ExitUsage.
 func printHeld(p *cli.Program, done string, held int64, err error) error {
 	if err != nil {
 		return wrong(err)

@@ -65,7 +65,7 @@ func (f *sandboxFlags) config(logs io.Writer) sandbox.Config {
 // shownKey is the API key that is printed in example commands, or a placeholder for it.
 type shownKey struct {
 	text  string
-	worth string // note that is printed after the key, such as its balance
+	worth string // text that is printed after the key, such as its balance
 }
 
 // makeKey creates the API key that is printed at startup. If the API key in --key already exists, makeKey returns that API key

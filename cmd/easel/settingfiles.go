@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// settingFiles maps each setting that names a file to the value that is parsed from this file. The files are checked for changes
-// periodically, and immediately on SIGHUP.
+// settingFiles contains the parsed value of each file to which a setting refers, keyed by setting. The files are checked
+// for changes periodically, and immediately on SIGHUP.
 type settingFiles map[string]interface {
 	Reload()
 	Problem() error

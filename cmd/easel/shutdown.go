@@ -50,8 +50,8 @@ type background struct {
 	began time.Time // time when the shutdown started
 }
 
-// start runs each function in works in its own goroutine. When the shutdown reaches the given stage, it cancels the context of
-// the functions and waits for them to return.
+// start runs each of the given functions in its own goroutine. When the shutdown reaches the given stage, the context of the
+// functions is canceled, and the shutdown waits for them to return.
 func (b *background) start(ctx context.Context, until stage, works ...func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
