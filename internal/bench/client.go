@@ -87,8 +87,7 @@ func (c *watchClient) note(at time.Time) {
 // arrived returns the number of received messages.
 func (c *watchClient) arrived() int { return len(c.since(0)) }
 
-// since returns the arrival times of the messages, oldest first. It omits the earliest messages; the parameter first is
-// their number.
+// since returns the arrival times of the messages, oldest first. It skips the given number of messages.
 func (c *watchClient) since(first int) []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-const orderCount = 1000 // sequential orders
+const orderCount = 1000 // number of sequential orders, before it is multiplied by the scale
 
 // Orders are measured once for each kind of ledger database. The peer, which is the program that Easel is compared with, has
 // no ledger: it only requests a quote and places the order.
@@ -65,8 +65,7 @@ callers: [{name: bench, team: bench, tokens: ["sha256:%s"]}]
 `
 
 // ledger returns the flags that make a facade use the shared API key, the callers file and a ledger. The ledger is in
-// PostgreSQL if f is inPostgres, and otherwise in SQLite. If f is theEasel, which runs without a ledger, the method ledger
-// returns no flags.
+// PostgreSQL for inPostgres, and otherwise in SQLite. For theEasel, which runs without a ledger, it returns no flags.
 func (s *scene) ledger(f facade) (flags []string, err error) {
 	dir, err := os.MkdirTemp(s.dir, "ledger-")
 	if err != nil || f == theEasel {

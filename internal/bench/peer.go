@@ -154,7 +154,8 @@ func (p *poller) state() pollerState {
 	return p.now
 }
 
-// poll calls read once per interval every, and passes the result to note, until note returns true or ctx is done.
+// poll calls the function read at the given interval, and passes each result to the method note. It stops when note
+// returns true or ctx is done.
 func (p *poller) poll(ctx context.Context, every time.Duration, read func() (*easelv1.Generation, error)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

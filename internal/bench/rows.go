@@ -33,8 +33,8 @@ var rows = []row{
 	{name: "idle-memory", from: idleServer, title: "resident memory of an idle server, with its ledger", unit: "MB", limit: 1.9, counted: true},
 	{name: "requests", from: polls, title: "requests for 1,000 active generations", unit: "requests/s", limit: 0.005, counted: true},
 
-	// The peer places orders without a ledger, so ratios would not be meaningful. Instead, the limit in the p50 rows is the maximum
-	// by which easel may be slower than the peer. The limit in the other rows is easel's minimum rate.
+	// The peer places orders without a ledger, so ratios would not be meaningful. In the p50 rows, the limit is the maximum
+	// time by which easel may be slower than the peer. In the other rows, the limit is easel's minimum rate.
 	{name: "sqlite-order", from: sqliteOrders, title: "an order through SQLite, p50", unit: "ms", limit: 3, excess: true},
 	{name: "sqlite-rate", from: sqliteOrders, title: "orders of 16 callers through SQLite", unit: "orders/s", limit: 300, atLeast: true, absolute: true},
 	{name: "postgres-order", from: postgresOrders, title: "an order through PostgreSQL, p50", unit: "ms", limit: 5, excess: true},

@@ -85,8 +85,8 @@ func (s *scene) stop() {
 	}
 }
 
-// growth calls its last argument. It calls the function read before and after that, and returns the difference of the two
-// values.
+// growth calls a function, and returns the difference of a value before and after the call. The function read returns the
+// value.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {

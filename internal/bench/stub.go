@@ -31,7 +31,7 @@ type generation struct {
 	id       string
 	created  time.Time
 	progress int       // progress in the record; the method change increments it
-	shown    time.Time // time when the record was first sent with the current progress; zero until then, and while progress is 0
+	shown    time.Time // time when the record was first sent with the current progress; zero if it was not sent yet, or if progress is 0
 }
 
 // add adds a generation that stays active.
@@ -58,8 +58,8 @@ func (s *stub) change(id string) {
 	s.generations[id].progress++
 }
 
-// shown returns the time when the record of a generation was first sent with the current progress. It
-// returns zero if it was not sent, or if the progress is 0.
+// shown returns the time when the record of a generation was first sent with the current progress. The
+// time is zero if the record was not sent, or if the progress is 0.
 func (s *stub) shown(id string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
