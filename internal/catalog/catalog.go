@@ -41,9 +41,8 @@ func (s State) Terminal() bool {
 
 // Account is the catalog's record of an account.
 //
-// Extra, here and in other types of this package, is a JSON object. It contains the members of the record for which the type
-// has no field, or is nil if there is no such member. It contains no API keys and no URLs of results. Its nesting depth is at
-// most 24.
+// In this package, Extra is a JSON object with the members of a record for which the type has no field. It is nil if there are
+// no such members. It contains no API keys and no URLs of results. Its nesting depth is at most 24.
 type Account struct {
 	ID           string // empty if the catalog does not report it
 	BalanceCents *int64 // nil if the balance is missing or unreadable

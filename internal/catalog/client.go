@@ -21,8 +21,8 @@ type Config struct {
 	BaseURL string
 	// AllowInsecure allows http to hosts other than loopback. API keys are then sent in plaintext.
 	AllowInsecure bool
-	// Transport sends the requests. The Pattern field of each request contains the route. Transport must not resend a POST. Nil
-	// means the pools that [NewTransportPools] creates from [NewTransport].
+	// Transport sends the requests. The Pattern field of each request contains the route. Transport must not resend a POST. If
+	// Transport is nil, the client uses NewTransportPools(NewTransport()).
 	Transport http.RoundTripper
 	// AttemptTimeout is the timeout of one attempt. It covers the JSON body of the response, but not the content of a result
 	// file. Zero means 15 s.
@@ -132,9 +132,10 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 // [KindContentChanged]. The context also applies to the body. The caller must close the body, but not while a Read is running.
 //
 // If the connection fails, the body reconnects and resumes. It returns [io.EOF] only after the last byte of the file. It can
-// also fail with [KindInterrupted] or [KindContentChanged]. If the file has a strong ETag, each new response must have the same
-// ETag. Otherwise, after each reconnect, the body reads the file again from the requested offset, and compares the checksums of
-// the bytes that it has already returned.
+// also fail with [KindInterrupted] or [KindContentChanged].
+//
+// To detect a change of the file, the body compares strong ETags. If the file has no strong ETag, the body reads the file again
+// from the requested offset after each reconnect. It then compares the checksums of the bytes that it has already returned.
 //
 // A response must mark its end by a Content-Range, by a Content-Length, or by its framing, as chunked encoding and HTTP/2 do.
 // Otherwise, the body treats the end of the connection as an interruption. Missing bytes can't be detected if the server does

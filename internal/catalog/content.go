@@ -65,7 +65,7 @@ type contentStream struct {
 	at     int64       // file offset of the stream's next byte; a new stream starts at or before contentBody.at
 	end    int64       // file offset after the last byte of the response, or -1 if unknown
 	framed bool        // whether the response's framing shows its end, so that truncation can be detected; if so, io.EOF is the end of the file, even if the size is unknown
-	sum    uint32      // checksum of the bytes from contentBody.start that were already delivered and that this stream has read again
+	sum    uint32      // checksum of the bytes that this stream has read again, starting at contentBody.start
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -135,8 +135,8 @@ func (b *contentBody) advance(p []byte) {
 	}
 }
 
-// compare adds p, which contains only bytes before the caller's position, to the stream's checksum. When the stream reaches the
-// caller's position, compare ends the body with an error if the file has changed.
+// compare adds p to the stream's checksum. All bytes of p are before the caller's position. When the stream reaches this
+// position, compare checks whether the file has changed. If it has, compare ends the body with an error.
 func (b *contentBody) compare(p []byte) {
 	s := b.stream
 	if from := max(b.start-s.at, 0); from < int64(len(p)) && b.etag == "" {
@@ -148,9 +148,8 @@ func (b *contentBody) compare(p []byte) {
 	}
 }
 
-// ended handles the end of a stream. At the end of the file, it ends the body with io.EOF. If the file ends before the
-// caller's position, it ends the body with an error. If the stream was interrupted, it only disconnects, and the next Read
-// resumes.
+// ended handles the end of a stream. At the end of the file, it ends the body with io.EOF. If the file ends before the caller's
+// position, it ends the body with an error. After an interruption, ended only disconnects, and the next Read resumes.
 func (b *contentBody) ended(err error) {
 	s := b.stream
 	if b.err != nil || s == nil {
@@ -331,7 +330,7 @@ func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int6
 		return total, nil
 	case http.StatusRequestedRangeNotSatisfiable:
 		total, ok := parseUnsatisfied(resp.Header.Get("Content-Range"))
-		if !ok && from == b.at && b.at > b.start { // the response does not state the size, but the bytes before b.at were delivered and none follows, so the size is b.at
+		if !ok && from == b.at && b.at > b.start { // the bytes before b.at were delivered, and no byte follows them, so b.at is the size
 			total, ok = b.at, true
 		}
 		if !ok || total > from {

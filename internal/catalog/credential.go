@@ -93,7 +93,7 @@ func hexOf(sum []byte) string {
 // sharedTenant is the tenant of the shared API key.
 const sharedTenant Tenant = "held"
 
-// Shared returns the credential for the shared API key. key is called to get the current API key. The tenant stays the same
+// Shared returns the credential for the shared API key. The function key returns the current API key. The tenant stays the same
 // when the API key is rotated.
 func Shared(key func() Secret) Credential {
 	return Credential{Tenant: sharedTenant, Shared: true, key: key}

@@ -14,7 +14,7 @@ type errorBody struct {
 	op         string
 	code       string
 	message    string
-	own        bool // whether the body is a JSON object with a code or a message, like the catalog's own errors
+	own        bool // whether the body is a JSON object that contains a code or a message, as the catalog's own errors do
 	violations []Violation
 }
 
@@ -124,8 +124,8 @@ const (
 	maxViolationDepth = 4
 )
 
-// readViolations collects the invalid fields in an error. The tables in membernames.go define the forms in which an error can
-// contain them. list is the folded name (see [Fold]) of the member that contains v, or "" if v is the error itself.
+// readViolations collects the invalid fields in v, which is an error or a part of one. The parameter list is the folded name
+// (see [Fold]) of the member that contains v, or "" if v is the error itself.
 func (e *errorBody) readViolations(v JSON, list string, depth int) {
 	if depth > maxViolationDepth {
 		return

@@ -77,7 +77,7 @@ type candidate struct {
 	id           string
 	depth        int
 	wrapper      string // name of the JSON member that contains the object; empty for the outermost object
-	isGeneration bool   // whether the object is a generation according to the name of the wrapper or of the member with the ID
+	isGeneration bool   // whether a name shows that the object is a generation: the name of its wrapper, or of the member that contains its ID
 }
 
 var (
@@ -105,8 +105,8 @@ func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
 	return r, certain && !twoIDs(r), true
 }
 
-// candidates appends r and the objects nested in it to the slice found, outermost first, and returns the slice. It skips
-// objects without an ID.
+// candidates appends r, followed by the objects nested in r, to the parameter found. It skips objects without an ID, and
+// returns the extended slice.
 func candidates(found []candidate, r *Record, wrapper string, depth int) []candidate {
 	if id, by, ok := find(r, generationIDNames, asID); ok {
 		found = append(found, candidate{r, id, depth, wrapper, generationNames[wrapper] || generationNames[by.key]})
@@ -119,11 +119,15 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 	return found
 }
 
-// choose returns the candidate that is the record of the generation. It tries these criteria in order: the candidate has the
-// requested ID; a name indicates that it is a generation; all candidates have the same ID; the candidate is nested in another
-// object, and has a known status. The first criterion that any candidate meets decides. choose returns false if candidates
-// with different IDs meet this criterion, if no criterion is met, or if the chosen nested candidate is only a part of the
-// outermost candidate.
+// choose returns the candidate that is the record of the generation. The first of these criteria that any candidate meets
+// decides:
+//   - The candidate has the requested ID.
+//   - A name indicates that the candidate is a generation.
+//   - All candidates have the same ID.
+//   - The candidate is nested in another object, and has a known status.
+//
+// choose returns false if no criterion is met, if candidates with different IDs meet the deciding criterion, or if the chosen
+// nested candidate is only a part of the outermost candidate.
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
@@ -144,10 +148,9 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 	return best, ok && !best.partOf(outer)
 }
 
-// pick returns the best of the candidates for which fits returns true. The best candidate is the last one with a known status,
-// excluding candidates that may describe only a part of the generation: see [candidate.partOf]. If there is no such
-// candidate, the first one for which fits returns true is the best. ok is false if fits returns true for no candidate, or for
-// candidates with different IDs.
+// pick selects the candidates c for which fits(c) is true, and returns the best of them. This is the last one with a known
+// status that can't be only a part of the generation: see [candidate.partOf]. If there is no such candidate, it is the first
+// one. ok is false if no candidate is selected, or if the selected candidates have different IDs.
 func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
 	for _, c := range found {
 		switch {
@@ -163,8 +166,8 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 	return best, ok
 }
 
-// partOf reports whether c may describe only a part of the generation that whole describes. This is the case if whole has a
-// known status and the wrapper of c is in looseMembers.
+// partOf reports whether c may be only a part of the generation in whole. This is the case if whole has a known status, and c
+// is in a member whose name is in looseMembers.
 func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }
@@ -254,9 +257,9 @@ func statusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
-// takeResult reads the result of a generation that succeeded: a text, a file or both. full is false for a record from a list,
-// because such a record may omit fields. A record with a URL has a file. A record with neither a URL nor a text has a file if
-// full is true, or if it contains the type or size of a file. An empty text next to a file is not a result.
+// takeResult reads the result of a generation that succeeded: a text, a file or both. A record with a URL has a file. A record
+// with a text but no URL has no file. A record with neither has a file if it contains the file's type or size, or if full is
+// true. full is false for a record from a list, which may omit fields. An empty text next to a file is not a result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)
 	answer, written := take(r, textOutputNames, AsText)

@@ -63,7 +63,7 @@ func (v JSON) EachItem(do func(JSON) bool) {
 
 // Member is a member of an object.
 type Member struct {
-	Name  string // name as sent
+	Name  string // name in the catalog's spelling
 	Value JSON
 }
 
@@ -212,7 +212,7 @@ func Fold(name string) string { return string(appendFolded(nil, name)) }
 // return the form without allocating memory.
 var known = map[string]string{}
 
-// names replaces each name in list with its form from [Fold], adds it to known, and returns list.
+// names applies [Fold] to each element of list, adds the results to known, and returns list.
 func names(list ...string) []string {
 	for i, name := range list {
 		list[i] = Fold(name)

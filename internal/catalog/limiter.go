@@ -57,8 +57,8 @@ func IsWanted(ctx context.Context) bool {
 	return !ok || isWanted()
 }
 
-// mayAcquire returns an error if the API key is invalid or ctx is done. Such a request can't be sent, so it must not wait for a
-// permit.
+// mayAcquire returns an error if a request can't be sent because the API key is invalid or ctx is done. The request must then
+// not wait for a permit.
 func mayAcquire(ctx context.Context, cred Credential, op string) error {
 	if !printable(cred.APIKey().Reveal()) {
 		return &Error{
@@ -81,7 +81,7 @@ func limiterError(op string, err error) error {
 	return &Error{Kind: KindRateLimited, Op: op, Message: rejected.Error(), RetryAfter: rejected.RetryAfter}
 }
 
-// release reports the result of a request, err, to the limiter and releases the request's permit. If the request was rate
+// release reports err, the result of a request, to the limiter and releases the request's permit. If the request was rate
 // limited, release also increases err's RetryAfter to the time for which the limiter still pauses requests.
 func (q *requester) release(permit *limiter.Permit, cred Credential, err error) {
 	permit.Release(ResultOf(err))

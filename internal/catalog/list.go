@@ -10,8 +10,8 @@ const (
 	// client keeps from this list, in bytes.
 	maxList = 32 << 20
 	maxKept = 8 << 20
-	// A field is omitted if it is longer than shortPart bytes and longer than 1/partOfRoom of the remaining space. This leaves
-	// space for more records.
+	// To leave space for more records, a record omits each field that is longer than shortPart bytes and longer than
+	// 1/partOfRoom of the remaining space.
 	partOfRoom = 128
 	shortPart  = 1 << 10
 	// recordSize is the approximate size of a record in bytes, excluding its Inputs, Text and Extra.
@@ -54,8 +54,8 @@ func (l *List) Find(id string) (v Version, ok bool) {
 }
 
 // List returns the API key's recent generations. The catalog does not document how far back its list goes. For each API key,
-// the client reads only one list at a time, and shares the result among all callers for one second. The returned list was
-// requested no earlier than since.
+// the client reads only one list at a time, and shares the result among all callers for one second. The returned list was not
+// requested before the given time.
 //
 // A record may omit large fields. If the records need too much memory, the last ones are dropped and Cut is set.
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
@@ -110,7 +110,8 @@ func readList(a answer) (*List, error) {
 	return list, nil
 }
 
-// readItem reads one record of a list. It omits fields that are too long for room, the remaining space in bytes.
+// readItem reads one record of a list. The parameter room is the remaining space in bytes. Fields that are too long for this
+// space are omitted.
 func readItem(a answer, item JSON, room int) (Version, bool) {
 	r, _, ok := findGeneration(a.redactor.redact(item), "")
 	if !ok {

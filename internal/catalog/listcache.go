@@ -28,15 +28,15 @@ type listRead struct {
 	err   error
 }
 
-// serves reports whether r can be returned to a caller that needs a list requested no earlier than since. If the read was
-// canceled, serves returns false, because the cancellation concerns only the caller that started the read.
+// serves reports whether r can be returned to a caller that needs a list that was not requested before the given time. If the
+// read was canceled, serves returns false, because the cancellation concerns only the caller that started the read.
 func (r listRead) serves(since time.Time) bool {
 	_, responded := errors.AsType[*Error](r.err)
 	return !r.start.IsZero() && !r.start.Before(since) && (r.list != nil || responded)
 }
 
-// get returns a list that was requested at most one second ago, and no earlier than since. If the caller that started a read is
-// canceled, the read is canceled too, and another waiting caller starts a new read.
+// get returns a list that was requested at most one second ago, and not before the given time. If the caller that started a
+// read is canceled, the read is canceled too, and another waiting caller starts a new read.
 func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.Time) (*List, error) {
 	now := time.Now()
 	if oldest := now.Add(-listAge); since.Before(oldest) {
@@ -63,7 +63,7 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 	}
 }
 
-// read returns the stored list if it was requested at or after the time since. Otherwise it requests the list again, and stores
+// read returns the stored list if it was not requested before the given time. Otherwise it requests the list again, and stores
 // it if the request succeeds.
 func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time.Time) listRead {
 	l.mu.Lock()

@@ -140,8 +140,8 @@ var timeLayouts = []string{
 	"Mon, 02 Jan 2006 15:04:05 GMT",
 }
 
-// The body of an error is an object, an object in a wrapper, or a line of text. The object "data" may repeat the order, so no
-// code is read from it, and its message is used only if there is no other message.
+// The body of an error is an object, an object in a wrapper, or a line of text. The wrapper "data" may contain a copy of the
+// order. Therefore, its code is ignored, and its message is used only if there is no other message.
 var (
 	errorWrappers    = names("error", "err", "fault", "problem")
 	dataWrapper      = "data"
@@ -151,7 +151,7 @@ var (
 	errorTextNames   = names("message", "msg", "detail", "details", "description", "errorDescription", "errorMessage", "title", "reason", "error", "text")
 	violationLists   = names("details", "detail", "errors", "violations", "fieldViolations", "fieldErrors", "fields", "invalidParams", "invalidFields", "issues", "params")
 	keyedByField     = names("details", "errors", "violations", "fieldErrors", "fields", "invalidParams", "invalidFields")
-	listsOfFields    = names("fields", "invalidFields", "invalidParams", "params") // names of lists whose strings are names of invalid fields
+	listsOfFields    = names("fields", "invalidFields", "invalidParams", "params") // names of lists in which each string is the name of an invalid field
 	violationFields  = names("field", "fieldName", "param", "parameter", "property", "path", "pointer", "loc", "location", "name", "key")
 	ownFieldNames    = names("field", "fieldName", "param", "parameter", "property")
 	violationTexts   = names("message", "msg", "reason", "description", "detail", "error", "title", "code")
@@ -169,8 +169,9 @@ var codes = map[string]Kind{
 	"apikeydailycapexceeded": KindDailyCap,
 }
 
-// aboutKey is a part of every spelling of "idempotency key". If an error code contains it, the key belongs to another order. If
-// a message contains it, an order with the key may exist. This is not certain, because the message may only repeat a prompt.
+// aboutKey is a part of every spelling of "idempotency key". An error code that contains it means that the key belongs to
+// another order. A message that contains it means only that an order with the key may exist, because the message may repeat a
+// prompt.
 const aboutKey = "idempoten"
 
 // modelCodes contains the error codes that show that a 404 concerns the model, and not the path.
@@ -183,8 +184,8 @@ var contentCodes = map[string]Kind{
 	"contentnotready": KindContentNotReady, "notready": KindContentNotReady, "generationnotready": KindContentNotReady,
 }
 
-// secretNames contains the names of members that are never stored. An object whose name is in keyNames is an exception, because
-// it describes an API key. It is stored without the members whose names are in keySecretNames.
+// secretNames contains the names of members that are never stored. There is one exception: an object whose name is in keyNames
+// describes an API key. It is stored, but without the members whose names are in keySecretNames.
 var (
 	secretNames = set(append(names("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
 		"secret", "clientSecret", "authorization", "password", "credential", "credentials"), contentURLNames...))

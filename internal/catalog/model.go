@@ -140,9 +140,9 @@ func fieldList(items []JSON) ([]InputField, bool) {
 	return fields, true
 }
 
-// fieldObject reads an object that maps the name of each input field to its description. A description may be just the field's
-// type. If saysRequired is true, required lists the names of the required fields, but a field's own description takes
-// precedence. Required fields are returned first.
+// fieldObject reads an object that maps the name of each input field to its description, or only to its type. If saysRequired
+// is true, the parameter required contains the names of the required fields, but a field's own description takes precedence.
+// Required fields are returned first.
 func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool) {
 	var first, others []InputField
 	for _, m := range v.Members() {
@@ -187,8 +187,8 @@ var plainTypes = [...]string{
 	FieldBoolean: "boolean", FieldObject: "object", FieldArray: "array",
 }
 
-// takeFieldType reads the type of an input field from its description. If the description contains a more specific word than
-// the type, such as "textarea", this word also remains in Extra.
+// takeFieldType reads the type of an input field from its description. A word that is more specific than the type, such as
+// "textarea", is also stored in Extra.
 func takeFieldType(r *Record) FieldType {
 	kind, by, ok := find(r, fieldTypeNames, fieldType)
 	if !ok {
@@ -223,8 +223,8 @@ func takeRequired(r *Record) *bool {
 	return optional(!not, ok)
 }
 
-// takeAllowed reads the allowed values of an input field from its description. If the values have labels, the list also
-// remains in Extra.
+// takeAllowed reads the allowed values of an input field from its description. If the values have labels, the list is also
+// stored in Extra.
 func takeAllowed(r *Record) []Value {
 	values, ok := take(r, allowedNames, valuesBy(plainValue))
 	if !ok {
@@ -237,8 +237,8 @@ func takeAllowed(r *Record) []Value {
 	return values
 }
 
-// valuesBy returns a function that reads a list by calling read for each item. The function returns false if the list is
-// empty, or if read returns false for an item.
+// valuesBy returns a function that reads a list by calling the function read for each item. The returned function returns false
+// if the list is empty, or if read returns false for an item.
 func valuesBy(read func(JSON) (Value, bool)) func(JSON) ([]Value, bool) {
 	return func(v JSON) (values []Value, ok bool) {
 		items, _ := v.Items()

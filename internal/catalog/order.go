@@ -124,8 +124,8 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 
 // certainlyRefused reports whether an error with this HTTP status proves that the order was not placed. This is true for a
 // 4xx, and for a 307 or 308, which asks the client to send the same request to another address. Any other redirect may mean
-// that the order was placed (RFC 9110, 15.4). Status 0 means that no request was sent, or that no response was received.
-// certainlyRefused returns true in both cases, so the caller must also check for [KindUnavailable].
+// that the order was placed (RFC 9110, 15.4). Status 0 means that there was no response. certainlyRefused then returns true,
+// so the caller must also check for [KindUnavailable].
 func certainlyRefused(status int) bool {
 	switch status {
 	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -15,7 +15,7 @@ type Record struct {
 // picked is a member of a Record whose name is in one of the tables in membernames.go.
 type picked struct {
 	key   string
-	name  string // name as sent
+	name  string // name in the catalog's spelling
 	value JSON
 	taken bool
 }
@@ -83,9 +83,8 @@ func (r *Record) object(key string) (*Record, bool) {
 	return NewRecord(v)
 }
 
-// find calls the function read with the value of each named member, in the order in which names lists them, until read returns
-// true. It returns the value from read, and the member. It skips members that were taken, and does not mark the returned member
-// as taken.
+// find reads the members with the given names, in this order, until the function read returns true. It returns the value from
+// read, and the member. It skips members that are marked as taken, and does not mark the returned member.
 func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
 	for _, name := range names {
 		if p := r.member(name); p != nil {
@@ -120,7 +119,7 @@ func optional[T any](value T, ok bool) *T {
 type weight struct {
 	names  []string
 	score  int
-	nested bool // whether a member whose value is an object also earns the score
+	nested bool // whether a member counts even if its value is an object
 }
 
 func (r *Record) score(weights []weight) (sum int) {
@@ -133,8 +132,8 @@ func (r *Record) score(weights []weight) (sum int) {
 	return sum
 }
 
-// unwrap finds the record in a body: the object itself, or a nested object with a higher score. An ID has the highest score,
-// because a wrapper may have its own status.
+// unwrap finds the record in a body. This is the object with the highest score: the body itself, or an object nested in it. An
+// ID counts more than a status, because a wrapper may have its own status.
 func unwrap(v JSON, wrappers []string, weights []weight) (*Record, bool) {
 	top, ok := NewRecord(only(v))
 	if !ok {
@@ -143,7 +142,7 @@ func unwrap(v JSON, wrappers []string, weights []weight) (*Record, bool) {
 	return top.inside(wrappers, weights, 2), true
 }
 
-// only converts a list with a single item to this item. It returns any other value unchanged.
+// only(v) returns the item of v if v is a list with a single item. Otherwise it returns v.
 func only(v JSON) JSON {
 	if list, ok := v.Items(); ok && len(list) == 1 {
 		return list[0]
@@ -152,7 +151,7 @@ func only(v JSON) JSON {
 }
 
 // inside returns the object with the highest score: r, or an object nested in it, as in {"data":{"generation":{…}}}. It
-// searches only members whose names are in wrappers, and descends at most depth levels.
+// searches only members whose names are in wrappers, down to the given depth.
 func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record {
 	best := r
 	for _, name := range wrappers {
@@ -165,10 +164,12 @@ func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record 
 	return best
 }
 
-// findList finds the list in a body. If v is an array, it is the list. If v is an object, the list is the first of these that
-// exists: an array in a member with one of the names; a list nested in such a member, down to depth levels; the only array
-// among all members; or v itself, if its members are records keyed by ID. Null counts as an empty array, both as v and in the
-// named members.
+// findList finds the list in a body. If v is an array, it is the list. Null counts as an empty array. If v is an object, the
+// list is the first of these that exists:
+//   - an array or null in a member with one of the names
+//   - a list nested in such a member, down to depth levels
+//   - the only array among all members
+//   - v itself, if its members are records keyed by ID
 func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool) {
 	if items, ok := v.Items(); ok || v.IsNull() {
 		return items, true

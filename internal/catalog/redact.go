@@ -60,8 +60,8 @@ func spellings(key string) []string {
 }
 
 // base64Core returns the part of an API key's Base64 encoding that does not depend on the bytes around the API key. Base64
-// encodes groups of three bytes. before has as many bytes as there are between the start of a group and the API key. The values
-// of these bytes do not matter.
+// encodes groups of three bytes. The length of the parameter before is the number of bytes between the start of a group and the
+// API key. Its content does not matter.
 func base64Core(encoding *base64.Encoding, before, key string) string {
 	text := encoding.EncodeToString([]byte(before + key))
 	first := (len(before)*8 + 5) / 6
@@ -101,9 +101,9 @@ func (r *redactor) holdsKey(text string) bool {
 	return slices.ContainsFunc(r.forms(), func(form string) bool { return strings.Contains(lower, form) })
 }
 
-// hasWord reports whether a text has a word of at least length bytes. The parameter between contains the characters that
-// separate words. A text without such a word can't contain an API key of this length, because each spelling of an API key is
-// one word that is at least as long as the key.
+// hasWord reports whether a text has a word with at least the given length, in bytes. The parameter between contains the
+// characters that separate words. A text without such a word can't contain an API key of this length, because each spelling of
+// an API key is a single word and no shorter than the key.
 func hasWord(text string, length int, between string) bool {
 	for len(text) >= length {
 		space := strings.LastIndexAny(text[:length], between)
@@ -158,8 +158,8 @@ func isPlain(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' || c == '<' })
 }
 
-// redact redacts the API key in every string of a value, and omits members whose names contain it. A value without the API key
-// is returned unchanged or, if it contains a backslash, in canonical form.
+// redact redacts the API key in every string of a value, and omits members whose names contain it. A value with neither the API
+// key nor a backslash is returned unchanged. Any other value is returned in canonical form.
 func (r *redactor) redact(v JSON) JSON {
 	if r == nil {
 		return v

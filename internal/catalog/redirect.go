@@ -48,9 +48,9 @@ func (e *elsewhere) follows(to *url.URL) bool {
 	return to.Scheme == "https" && to.User == nil && slices.Contains(e.hosts, strings.ToLower(to.Host))
 }
 
-// of returns the URL to which the response resp redirects the request r. from is the URL that responded; a relative target
-// is resolved against it. ok is false if resp is not a redirect, if r does not request a result, or if the target is not
-// allowed.
+// of returns the target of a redirect: the URL to which the response resp redirects the request r. A relative target is
+// resolved against the parameter from, the URL that responded. ok is false if resp is not a redirect, if r does not request a
+// result, or if the target is not allowed.
 func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.URL, ok bool) {
 	if resp == nil || r.op != opContent {
 		return nil, false

@@ -26,8 +26,8 @@ const (
 )
 
 const (
-	smallBody      = 256 << 10 // bytes
-	maxLargeBodies = 4         // maximum number of response bodies above smallBody in memory, not counting responses to orders; bodies above smallBody are decoded one at a time
+	smallBody      = 256 << 10 // response bodies of at least this size are large; in bytes
+	maxLargeBodies = 4         // maximum number of large response bodies in memory, not counting responses to orders
 )
 
 // OpCreate is the route that places an order. Error.Op and http.Request.Pattern contain routes in this form.
@@ -97,7 +97,7 @@ type requester struct {
 	jitter     *jitter
 }
 
-// attempt acquires a permit, sends a request once, and calls read with the response. For a deletion, it does not call read.
+// attempt acquires a permit, and sends a request once. It passes the response to the function read, except for a deletion.
 func (q *requester) attempt(ctx context.Context, cred Credential, r *request, read func(answer) error) error {
 	permit, err := q.acquire(ctx, cred, r.op)
 	if err != nil {
@@ -133,11 +133,12 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 	return read(answer{op: r.op, status: resp.StatusCode, body: body, time: time.Now(), redactor: redact})
 }
 
-// send sends a request, and returns a 2xx response with an unread body. For content, it also returns a 416, which can mean that no
-// bytes remain. For any other response, it returns an error. timed is the context of the attempt. Its parent, ctx, is the context
-// of the caller. send releases the permit if it returns an error, or if it downloads content from the host to which the catalog
-// redirects. It calls the function that was passed to [Client.Reporting] after each attempt that reached the transport and did not
-// end with [KindBusy].
+// send sends a request, and returns a 2xx response with an unread body. For a download, it also returns a 416 response, which
+// can mean that no bytes remain. Any other response results in an error. timed is the context of the attempt. Its parent, ctx,
+// is the context of the caller.
+//
+// send releases the permit if it returns an error, or if the catalog redirects a download to another host. It calls the
+// function that was passed to [Client.Reporting] after each attempt that reached the transport and did not end with [KindBusy].
 func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)

@@ -24,8 +24,8 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request,
 	return value, err
 }
 
-// retry calls the given function until it succeeds or returns a permanent error, or until no attempts or no time are left.
-// After several consecutive failures with an API key, the key's limiter allows no more retries.
+// retry repeats a request until it succeeds or fails permanently, or until no attempt or no time is left. After several
+// consecutive failures with an API key, the key's limiter allows no more retries.
 func (q *requester) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))

@@ -36,7 +36,7 @@ func (p part) find(r *Record) (*picked, bool) {
 	return member, ok
 }
 
-// readable returns a function that reports whether read can read a value.
+// readable returns a function that reports whether a value can be read with the function read.
 func readable[T any](read func(JSON) (T, bool)) func(JSON) bool {
 	return func(v JSON) bool { _, ok := read(v); return ok }
 }
@@ -44,7 +44,7 @@ func readable[T any](read func(JSON) (T, bool)) func(JSON) bool {
 // reading contains the rules for reading the response body of a route.
 type reading struct {
 	name             string // name of the record or of the list, for Finding.Part
-	wrappers, lists  string // names of the variables in [RulesFile] for wrappers and lists; lists is empty for a single record
+	wrappers, lists  string // names of the variables in [RulesFile] for wrappers and lists; the field lists is empty for a single record
 	list             func(JSON) ([]JSON, bool)
 	record           func(JSON) (*Record, bool)
 	parts            []part
@@ -141,8 +141,8 @@ func Explain(route string, body []byte, cred Credential) []Finding {
 	return e.found
 }
 
-// explain adds the findings for one record. If v is not an object, explain tries to read v itself as the first member of a
-// record, for example as its ID.
+// explain adds the findings for one record. If v is not an object, explain tries to read it as the first part of a record, for
+// example as an ID.
 func (e *explanation) explain(v JSON) {
 	r, isRecord := e.record(v)
 	if first := e.parts[0]; !isRecord && first.reads(v) {
@@ -184,9 +184,9 @@ func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
 	return member, ok
 }
 
-// addMissing adds findings for missing parts. others lists the members that no rule reads. If others is empty, no member can
-// contain a missing part, so addMissing reports only the missing parts that Easel needs. Otherwise, it reports all missing
-// parts and, if there are any, adds a finding that contains others.
+// addMissing adds findings if parts are missing. The parameter others describes the members that no rule reads. If there are
+// such members, addMissing reports all missing parts, followed by these members. Otherwise, no member can contain a missing
+// part, so addMissing reports only the missing parts that Easel needs.
 func (e *explanation) addMissing(missing []part, others string) {
 	for _, p := range missing {
 		if p.needed || others != "" {

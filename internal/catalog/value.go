@@ -29,17 +29,17 @@ func extraOf(r *Record) Value {
 	return extra
 }
 
-// writer writes values in canonical form. If redactor is set, it redacts the API key. If keep is true, the output is for Extra.
-// The writer then omits members that are secrets, contain secrets or are nested too deeply. It also omits arrays that contain
-// secrets.
+// writer writes values in canonical form. If redactor is set, it redacts the API key. If keep is true, the output is stored in
+// a field Extra. In this case, the writer omits each secret, together with the member or the array that directly contains it.
+// It also omits values that are nested too deeply.
 type writer struct {
 	keep     bool
 	redactor *redactor
 }
 
-// value appends v to a buffer. It appends nothing and returns false if v must be omitted, or if v is nested more deeply than
-// depth. ofKey means that v is inside an object that describes an API key. If ofKey and the writer's keep are both true, value
-// omits the members that may contain the API key itself, but keeps other members, such as the daily cap.
+// value appends v to a buffer. If v must be omitted, or is nested more deeply than depth, value appends nothing and returns
+// false. The parameter ofKey means that v is inside an object that describes an API key. If the writer's field keep is also
+// true, value omits the members that may contain the API key itself, but not other members, such as the daily cap.
 func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
 	switch v.Kind() {
 	case '"':
