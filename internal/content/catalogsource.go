@@ -56,9 +56,8 @@ func servable(size int64, has string, offset int64, etag string) error {
 // result in hex.
 func ownEtag(digest string) string { return `"copy-` + digest[:32] + `"` }
 
-// ofCatalog converts the etag in a caller's request to the etag for the catalog. If Easel assigned the etag to the copy, it
-// returns "", because the catalog does not know this etag. Otherwise it returns the etag unchanged, so that the catalog can
-// compare it.
+// ofCatalog converts the etag in a caller's request to the etag for the catalog. It returns "" for an etag that Easel assigned,
+// because the catalog does not know such an etag. It returns any other etag unchanged, so that the catalog can compare it.
 func ofCatalog(row ledger.Content, etag string) string {
 	if row.SHA256 != "" && etag == ownEtag(row.SHA256) {
 		return ""

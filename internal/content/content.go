@@ -100,7 +100,7 @@ func hasCopy(row ledger.Content) bool {
 const lookInterval = 200 * time.Millisecond // interval at which [Results.Fetch] and [Results.Forget] read the ledger while they wait
 
 // Fetch requests a new copy of a generation's result for an operator. It returns when the result has been copied, when an
-// attempt has failed, or when ctx is done. has is false if the ledger has no such result.
+// attempt has failed, or when ctx is done. The returned bool reports whether the ledger has such a result.
 func (r *Results) Fetch(ctx context.Context, by ledger.By, generation string) (row ledger.Content, has bool, err error) {
 	if has, err = r.Ledger.FetchContent(ctx, by, generation); err != nil || !has {
 		return row, has, err

@@ -90,7 +90,7 @@ func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Conte
 func (r *Results) write(ctx context.Context, row ledger.Content, object string) (made ledger.StoredCopy, err error) {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
-	if _, err := r.Store.Size(ctx, object); ignoreMissing(err) != nil { // checks that the store responds before a request is sent to the catalog
+	if _, err := r.Store.Size(ctx, object); ignoreMissing(err) != nil { // if the store does not respond, no request is sent to the catalog
 		return made, err
 	}
 	result, err := r.openDownload(ctx, row)

@@ -6,9 +6,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// delete runs a job that deletes the copies of a generation's results and the remains of aborted writes. If the ledger
-// was copied or restored, delete keeps results that were stored before the copy or restore, unless an operator has
-// adopted them.
+// delete runs a job that deletes a generation's results from the store, with the remains of aborted writes. It keeps
+// results from before the ledger was copied or restored, unless an operator has adopted them.
 func (r *Results) delete(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 	may, err := r.Ledger.MayDelete(ctx, job.Ref)
 	if err != nil || !may {
@@ -44,9 +43,9 @@ func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	return nil
 }
 
-// Forget waits until this ledger has deleted all copies of results that it has marked for deletion, or until ctx is done.
-// It returns the number of copies that are still marked. If the ledger was copied or restored, Forget does not wait for
-// results that were stored before the copy or restore, unless an operator has adopted them.
+// Forget waits until all stored results that are marked for deletion have been deleted, or until ctx is done. It returns
+// the number of results that are still marked. It does not wait for results from before the ledger was copied or
+// restored, unless an operator has adopted them.
 func (r *Results) Forget(ctx context.Context) (left int64, err error) {
 	for {
 		left, own, err := r.Ledger.DoomedCount(context.WithoutCancel(ctx))

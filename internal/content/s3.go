@@ -37,9 +37,8 @@ const s3Retries = 3
 // s3Form matches an S3 address. Its groups are the bucket, the prefix of the object names, and the query parameters.
 var s3Form = regexp.MustCompile(`^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._-]+)*)/?(?:\?([^#]*))?$`)
 
-// openS3 opens the store in the bucket that the address names, without sending a request. If insecure is true, the endpoint may
-// use http. Later requests to Amazon's servers usually name the bucket in the host name, and requests to most other servers
-// name it in the path.
+// openS3 opens a store in a bucket, without sending a request. If insecure is true, the endpoint may use http. Later requests
+// to Amazon's servers usually contain the bucket in the host name, and requests to most other servers contain it in the path.
 func openS3(address string, insecure bool) (Store, error) {
 	form := s3Form.FindStringSubmatch(address)
 	if form == nil {

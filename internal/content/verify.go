@@ -21,8 +21,9 @@ const (
 type Verified struct{ Copies, Bytes, Differences int64 }
 
 // Verify compares each copy in the ledger with its object in the store. It also checks that each of the ledger's objects in
-// the store has a row in the ledger. If bytes is true, it reads each object and compares its SHA-256. It calls report with a
-// line for each difference. After each batch, it calls done with the number of copies compared so far.
+// the store has a row in the ledger. If bytes is true, it reads each object and compares its SHA-256. It calls the function
+// report with a line for each difference. After each batch, it calls the function done with the number of copies compared so
+// far.
 func (r *Results) Verify(ctx context.Context, bytes bool, report func(line string), done func(copies int64)) (v Verified, err error) {
 	differs := func(line string) {
 		v.Differences++
