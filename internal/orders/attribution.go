@@ -15,7 +15,7 @@ func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...stri
 }
 
 // maxCovered is the maximum number of generation IDs that [Orders.Existing] and [Orders.Unsettled] return. It limits the
-// generations that a watch of everything covers at its start.
+// generations that a watch of all generations covers at its start.
 const maxCovered = 10_000
 
 // Existing returns the IDs of the newest generations, at most maxCovered, that match a filter and are not recorded as deleted.
@@ -38,9 +38,9 @@ func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, erro
 	return !known || order.Settled, err
 }
 
-// NotFound returns the recorded state of a generation after a read of it from the catalog has failed with err. A single such
-// error does not prove that the generation is deleted. ok is false if Easel treats the generation as deleted, if the owner has
-// no order for it, or if the ledger fails. A nil owner means any owner.
+// NotFound returns the recorded state of a generation after a read of it from the catalog has failed with err. One failed read
+// does not prove that the generation is deleted. ok is false if Easel treats the generation as deleted, if the owner has no
+// order for it, or if the ledger fails. A nil owner means any owner.
 func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *string, generationID string, err error) (recorded catalog.Version, ok bool) {
 	found, failed := o.Ledger.Own(ctx, owner, generationID)
 	order, known := found[generationID]

@@ -37,8 +37,8 @@ var (
 )
 
 // leavesOpen contains the kinds of errors that callers receive unchanged while the outcome of the order is unknown.
-// KindKeyReused means that the catalog has a different order under the idempotency key, which was sent without Easel or in an
-// attempt that no process recorded. KindOrderExpired means that a repeated call can't resolve the outcome.
+// KindKeyReused means that the catalog has a different order under the idempotency key. That order was sent without Easel, or
+// in an attempt that no process recorded. KindOrderExpired means that a repeated call can't resolve the outcome.
 var leavesOpen = map[catalog.Kind]bool{
 	catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true, catalog.KindOrderExpired: true,
 }

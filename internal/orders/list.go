@@ -47,9 +47,9 @@ func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recor
 	}
 }
 
-// isLater reports whether the state v from the list should replace the recorded state. It returns false if v can't follow
-// the recorded state, or if both states are the same, even if their details differ. Under the shared API key, it also
-// returns false if v is terminal but lacks details that the settle job will read.
+// isLater reports whether the state v from the list should replace the recorded state. It returns false if both states
+// are the same, even if their details differ, or if v can't follow the recorded state. With the shared API key, it also
+// returns false if v lacks details that the settle job will read.
 func (o *Orders) isLater(cred catalog.Credential, recorded Listed, v catalog.Version) bool {
 	later := v.State == catalog.StateRefunded || watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State))
 	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !later {

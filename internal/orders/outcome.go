@@ -130,7 +130,7 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
 		step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Leases, c)
-		if err == nil || errors.Is(err, ledger.ErrGenerationTaken) || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // waits with stopping instead of ctx, because retries may continue after the call has ended
+		if err == nil || errors.Is(err, ledger.ErrGenerationTaken) || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // ctx is not used, because retries may continue after the call has ended
 			break
 		}
 	}
@@ -140,9 +140,9 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	return step, err
 }
 
-// named returns the generation to report for the order. This is g if the ledger has recorded g for the order. Otherwise, it
-// is a queued generation with the ID that the ledger has recorded, and named logs the contradiction. named also logs if an
-// operator has declared the order rejected, or if the charge exceeds the quote.
+// named returns the generation to report for the order. If the ledger has recorded g, this is g. Otherwise it is a queued
+// generation with the recorded ID. named logs a second generation for the order, a generation for an order that an operator
+// declared rejected, and a charge that exceeds the quote.
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
 		s.fault(ctx, "second generation for an order, or a generation for an order that an operator declared rejected", g.ID)

@@ -174,9 +174,9 @@ func (p *placing) withheld(err error) error {
 	return &Error{Unknown, unknown(err)}
 }
 
-// await waits for the outcome of the submission s. If s is nil, this process is not sending the order, and await only waits for
-// rowPause. began reports whether this call started the submission. If done is false, the idempotency key must be looked up
-// again.
+// await waits for the outcome of the submission s. If s is nil, this process is not sending the order, and await returns after
+// rowPause. began reports whether this call started the submission. If done is false, the caller must look up the idempotency
+// key again.
 func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt Receipt, done bool, err error) {
 	if s == nil {
 		if !sleep(ctx, rowPause) {
@@ -300,7 +300,7 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	}
 }
 
-// refuse returns the error of a call that did not write its order. why is the reason. If another call has written an order
+// refuse returns an error with the given reason for a call that did not write its order. If another call has written an order
 // under the same idempotency key, refuse returns nil, so that this call returns the result of that order.
 func (p *placing) refuse(ctx context.Context, why error) error {
 	if errors.Is(why, ledger.ErrOrderExpired) {

@@ -56,7 +56,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // the wait was not canceled, and no caller with a later deadline has joined; otherwise, s.over decides whether to wait again
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // the error is final, unless the wait was canceled or a caller with a later deadline has joined; s.over then decides whether to wait again
 			return nil, err
 		}
 	}
@@ -100,9 +100,9 @@ func (s *submission) end() time.Time {
 	return end
 }
 
-// over returns an error if no further attempt may start. This is the case if no caller has enough time left, the order has
-// expired, or the process is stopping. It is also the case if no attempt can have been accepted and no caller waits for the
-// order. The error is the last attempt's error. If no attempt has failed, it is an error with an unknown outcome.
+// over returns an error if no further attempt may start. There are four reasons: no caller has enough time left; the order has
+// expired; the process is stopping; or no caller waits, and no attempt can have been accepted. The error is the last attempt's
+// error. If no attempt has failed, it is an error with an unknown outcome.
 func (s *submission) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,7 +30,7 @@ func decodeRecord(text string) (v catalog.Version, ok bool) {
 // recordedVersion replaces it with the current time. Otherwise, newer observations would be ignored.
 func recordedVersion(order ledger.Order) catalog.Version {
 	v, seen := decodeRecord(order.Record)
-	if !seen { // no state was observed, or the state was erased; the etag of an unchanged order stays the same, because it covers order.Time but not ObserveTime
+	if !seen { // no state was observed, or the state was erased; placedTime may vary, but the etag does not depend on ObserveTime
 		v = catalog.Version{Generation: catalog.Generation{State: watch.StateOf(order.Status), CreateTime: order.Time, ObserveTime: placedTime(order)}}
 	}
 	if now := time.Now(); v.ObserveTime.After(now) {
@@ -50,8 +50,8 @@ func recordedVersion(order ledger.Order) catalog.Version {
 	return v
 }
 
-// Published returns an order's recorded generation and attribution, for event receivers. The parameter text is the result if
-// it is a text, and otherwise nil. The generation omits the text if no state was recorded or the generation is deleted.
+// Published returns an order's recorded generation and attribution, for event receivers. text is the result, or nil if the
+// result is not a text. The generation omits the text if no state was recorded or the generation is deleted.
 func Published(order ledger.Order, text *string) (catalog.Version, ledger.Attribution) {
 	v := recordedVersion(order)
 	if order.Record != "" && !order.IsDeleted() {

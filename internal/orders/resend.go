@@ -68,7 +68,7 @@ func (r *recovery) next(ctx context.Context) bool {
 	order, found, err := r.orders.Ledger.Resume(ctx, shared.APIKeySum(), r.last)
 	if err != nil || !found {
 		<-r.slots
-		return false // a ledger error is not logged here, because other calls that use the ledger return it
+		return false // a failure of the ledger is not logged here, because calls that use the ledger report it
 	}
 	r.last = order.Owner
 	resend := func() {
@@ -89,8 +89,8 @@ func (r *recovery) next(ctx context.Context) bool {
 	return true
 }
 
-// meetsOutage reports whether a resend failed because the catalog is down. failed is the error from the resend. The order
-// itself may have caused this error, so meetsOutage also reads the account.
+// meetsOutage reports whether a resend failed because the catalog is down. The parameter failed is the error from the resend.
+// The order itself may have caused this error, so meetsOutage also reads the account.
 func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	if !isOutage(failed) {
 		return false

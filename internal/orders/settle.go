@@ -117,7 +117,7 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 		return l.proceed(err)
 	case err != nil && !l.witness(ctx):
 		return err
-	case err != nil: // only this read failed; the empty observation moves the generation behind the other due generations
+	case err != nil: // only this read failed; after the empty observation, the other due generations are read first
 		return l.observe(ctx, one.Generation, ledger.Observation{})
 	}
 	l.witnessed = true

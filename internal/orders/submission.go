@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	submitTime    = time.Minute            // time limit for attempts if the caller set no deadline, and after the last caller has disconnected
+	submitTime    = time.Minute            // maximum duration of attempts for a call without a deadline, and after the last caller has disconnected
 	submitBackoff = 200 * time.Millisecond // delay before the second attempt; doubles before each further attempt
 	submitPause   = 5 * time.Second        // maximum delay before an attempt, unless the catalog requests a longer one
 	refusalPause  = 10 * time.Second       // minimum retry delay in an error that reports an unknown outcome instead of a rejection
@@ -42,7 +42,7 @@ type submission struct {
 	wake       context.CancelCauseFunc // cancels the current wait; nil while an attempt is in flight
 	waiting    int                     // number of waiting callers
 	withdrawAt time.Time               // time at which the order is withdrawn if no attempt was sent; early enough to record the withdrawal before the last caller's deadline
-	until      time.Time               // deadline for further attempts once an attempt may have been accepted: the latest [answerBy] of all callers, but no later than submitTime after the last caller has disconnected
+	until      time.Time               // deadline for further attempts if an earlier attempt may have been accepted: the latest [answerBy] of all callers, but no later than submitTime after the last caller has disconnected
 	last       error                   // error from the last attempt; nil while an attempt is in flight
 
 	// The fields below ended are set before ended is closed.
@@ -246,7 +246,7 @@ func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	}
 }
 
-// leave removes a caller. If it was the last one, a further attempt starts only if an earlier one may have been accepted.
+// leave removes a caller. If no caller remains, a further attempt starts only if an earlier attempt may have been accepted.
 // Attempts then continue for at most submitTime, so that submissions do not accumulate.
 func (s *submission) leave() {
 	s.mu.Lock()
@@ -287,7 +287,7 @@ func answerBy(ctx context.Context) time.Time {
 	return deadline.Add(-min(time.Until(deadline)/10, 100*time.Millisecond))
 }
 
-// about returns the log attributes of the order, followed by the additional attributes in more.
+// about returns the log attributes of the order, followed by the given attributes.
 func (s *submission) about(more ...any) []any { return append(about(s.order, s.cred), more...) }
 
 // debug logs a debug message about the order.
