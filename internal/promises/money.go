@@ -88,7 +88,7 @@ func budgetsHold(r *Run, say Say) {
 			return
 		}
 	}
-	orders := map[string]Version{} // one version of each order, keyed by idempotency key: the latest version that has a generation or, if none has one, the first version
+	orders := map[string]Version{} // one version of each order, keyed by idempotency key: the latest version with a generation, or the first version if no version has a generation
 	for _, v := range r.Versions {
 		if _, ok := orders[v.Key]; !ok || v.Generation != "" {
 			orders[v.Key] = v

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// chargedOnce checks that the catalog charged only idempotency keys of the callers' orders, and charged each key at
-// most once. If callers received a generation for a key, it must be the charged one.
+// chargedOnce checks that the catalog charged each idempotency key at most once, and that each charged key belongs to
+// a caller's order. If callers received a generation for a key, it must be the charged generation.
 func chargedOnce(r *Run, say Say) {
 	for name, account := range r.Accounts {
 		if err := account.Check(); err != nil {

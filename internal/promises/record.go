@@ -42,7 +42,7 @@ const (
 	Listed     = "listed"  // a list, or a watch of all generations, contained a generation
 	Ordered    = "order"   // an order was sent
 	Placed     = "placed"  // the response to an order contained a generation
-	Rejected   = "refused" // an order was rejected; according to the outcomes in its errors, no attempt placed it
+	Rejected   = "refused" // an order was rejected, and the outcomes in its errors show that no attempt placed it
 	GaveUp     = "gaveup"  // a caller stopped repeating an order that may have been placed
 	Downloaded = "file"    // a result was downloaded
 	Deleted    = "deleted" // the caller deleted the generation
@@ -70,8 +70,8 @@ type Event struct {
 	Process    string // name of the process that responded
 	Text       string // depends on Kind: code and reason of an error, idempotency key of an order, digest of a result, or a description
 
-	Order   string        // for an error: idempotency key of the order that failed
-	Outcome string        // for an error: the order_outcome that the server sent with it
+	Order   string        // idempotency key of an order that failed with an error
+	Outcome string        // order_outcome that the server sent with an error
 	Since   time.Duration // time from the start of the record to the sending of the order
 	Lasts   time.Duration // time from sending an order to its deadline
 
@@ -83,8 +83,8 @@ type Event struct {
 	Heartbeat time.Duration // requested heartbeat interval
 
 	Named []string         // generation IDs in the request that opened a stream
-	Known map[string]Known // states that the caller already has, as stated in its request for the stream; keyed by generation ID
-	Model string           // model filter of an opened stream; in an update, the model of the generation
+	Known map[string]Known // states that the caller already has, and has sent in its request for the stream; keyed by generation ID
+	Model string           // model in the filter of an opened stream, or model of the generation in an update
 }
 
 // Known is a state of a generation that the caller already has.

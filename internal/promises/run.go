@@ -18,7 +18,7 @@ import (
 type Run struct {
 	IsShared  bool // whether callers share an API key; if so, Easel derives the idempotency keys that it sends to the catalog
 	HasLedger bool // whether there is a ledger that outlives the processes
-	HasEvents bool // teams receive events
+	HasEvents bool // whether teams receive events
 	Begin     time.Time
 	Healed    time.Duration // time from the start of the run to the end of the last fault
 	End       time.Duration
@@ -129,8 +129,8 @@ const Past = "past-easel-"
 // IsPast reports whether the key belongs to an order that was sent directly to the catalog.
 func IsPast(key string) bool { return strings.HasPrefix(key, Past) }
 
-// UpstreamKey returns the idempotency key that the catalog receives if the caller of event e sends key to Easel. If the API
-// key is shared, Easel derives the catalog's key from the owner and from key. Without a ledger, the owner is empty.
+// UpstreamKey returns the idempotency key that Easel sends to the catalog if the actor of e sends the given key. If the API
+// key is shared, Easel derives its key from the owner and the given key. Without a ledger, the owner is empty.
 func (r *Run) UpstreamKey(e Event, key string) string {
 	if !r.IsShared {
 		return key
@@ -192,8 +192,8 @@ func (r *Run) Orders() (all []Version) {
 	return all
 }
 
-// Excess returns, for each budget, the total amount in cents by which the costs of orders exceed the prices first reserved
-// for them. orders is the number of orders whose cost exceeds that price. Orders that reserved nothing are ignored.
+// Excess returns the total excess of each budget, in cents. The excess of an order is its cost minus the price that was
+// reserved first. orders is the number of orders with an excess. Orders that reserved nothing are ignored.
 func (r *Run) Excess() (by map[Budget]int64, orders int64) {
 	by = map[Budget]int64{}
 	first := map[string]Version{}

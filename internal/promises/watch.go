@@ -57,8 +57,8 @@ func statesGoForwards(r *Run, say Say) {
 		if known && e.Stream != before.Stream && (e.Process != before.Process || e.At-before.At > 20*time.Second) && r.mayLie(e.At) {
 			continue // allowed, because the catalog may have reverted the state, and no process remembers its earlier response
 		}
-		// If the catalog may have reverted the state, only a process with an open watch of the generation remembers the later
-		// state. So the read is compared only with the latest update of such a watch.
+		// If the catalog may have reverted the state, a process remembers the later state only while it has an open watch of
+		// the generation. So the read is compared only with the latest update of an open watch.
 		if e.Kind == Read && r.mayLie(e.At) {
 			if before = delivered.watches(e); before.Kind == "" {
 				continue
@@ -89,8 +89,8 @@ func (d deliveries) add(e Event) {
 	}
 }
 
-// watches returns the latest update about e.Generation that e.Process has delivered to a watch. It returns a zero Event
-// if that watch has ended, or if the update is less than a second older than e.
+// watches returns the latest update about e.Generation that e.Process has delivered to a watch. This update must be at least
+// one second earlier than e. If it is not, or if the watch has ended, watches returns a zero Event.
 func (d deliveries) watches(e Event) Event {
 	delivered := d.last[[2]string{e.Process, e.Generation}]
 	if d.over[fmt.Sprint(delivered.Actor, delivered.Stream)] || e.At-delivered.At < time.Second {
@@ -104,7 +104,7 @@ func (d deliveries) watches(e Event) Event {
 func noneTwice(r *Run, say Say) {
 	type view struct {
 		actor, generation string
-		stream            int // number of the stream; always zero for watches of a single generation, so that all such streams count as a single watch
+		stream            int // number of the stream; zero for every stream that watches a single generation, so that a new stream continues the previous one
 	}
 	delivered := map[view]string{}
 	single := map[string]bool{} // whether a stream watches a single generation, keyed by actor and stream
