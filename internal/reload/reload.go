@@ -81,9 +81,9 @@ func (v *Value[T]) readAfter(interval time.Duration) {
 	}
 }
 
-// begin decides whether the caller may start a read. mine is true if no read is running and the last read started at
-// least interval ago. If mine is true, the caller must read the files and then call end. current contains the digests
-// of the contents from which the current value was parsed.
+// begin reports in mine whether the caller must read the files and then call end. This is the case if no read is
+// running and the last read started at least interval ago. current contains the digests of the contents from which
+// the current value was parsed.
 func (v *Value[T]) begin(interval time.Duration) (current string, mine bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
