@@ -17,7 +17,7 @@ func Services() []protoreflect.ServiceDescriptor {
 	}
 }
 
-// Methods calls visit for each method of the contract.
+// Methods calls the function visit for each method of the contract.
 func Methods(visit func(protoreflect.MethodDescriptor)) {
 	for _, service := range Services() {
 		for n := range service.Methods().Len() {

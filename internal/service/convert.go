@@ -163,7 +163,7 @@ func heartbeatMessage(c *auth.Identity, h watch.Heartbeat) *easelv1.Heartbeat {
 	return out
 }
 
-// errorKinds maps each condition that an error causes to the kind of that error.
+// errorKinds maps a condition in a heartbeat to the kind of error that causes the condition.
 var errorKinds = map[watch.Condition]catalog.Kind{
 	watch.ConditionThrottled:          catalog.KindRateLimited,
 	watch.ConditionUnreachable:        catalog.KindUnavailable,

@@ -280,8 +280,7 @@ func (s *Service) terms(ctx context.Context, req *easelv1.CreateGenerationReques
 	}
 }
 
-// missingLabels returns an error that names the required labels that have no value. It returns nil if all of them have
-// values.
+// missingLabels returns an error that lists the required labels that have no value. It returns nil if all of them have values.
 func missingLabels(required []string, labels map[string]string) error {
 	var missing []Violation
 	for _, name := range required {

@@ -67,8 +67,8 @@ func (s *generations) inputs(req interface {
 	return inputs, err
 }
 
-// inputsBytes returns the inputs of a request as the JSON that is sent to the catalog. The inputs are either a Struct
-// or, if inputs is nil, the JSON in text. Equal Structs always result in equal bytes, so that a repeated order is
+// inputsBytes returns the inputs of a request as the JSON that is sent to the catalog. A request contains its inputs
+// either as a Struct or as JSON text. Equal Structs always result in equal bytes, so that a repeated order is
 // recognized.
 func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) {
 	if inputs != nil {
@@ -114,7 +114,7 @@ func (p *position) String() string {
 	return p.outer.String() + p.name
 }
 
-// refuse returns the error for an invalid value. why is the reason.
+// refuse returns the error for a value that is invalid for the given reason.
 func (p *position) refuse(why string) error {
 	return InvalidRequest(Violation{Field: p.String(), Description: why})
 }
@@ -198,8 +198,8 @@ func appendText(dst []byte, text string) ([]byte, error) {
 	return append(dst, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...), err
 }
 
-// checkInputsJSON returns an error unless text is a single JSON object that all parsers interpret in the same way.
-// whole must contain the bytes of text. The caller passes both, so that a large text is not converted a second time.
+// checkInputsJSON returns an error unless text is a single JSON object that all parsers interpret in the same way. The
+// parameter whole must contain the same bytes as text, so that a large text is not converted a second time.
 func checkInputsJSON(text string, whole []byte) error {
 	switch {
 	case !utf8.ValidString(text):

@@ -137,9 +137,9 @@ func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger
 	return f, nil
 }
 
-// withResults converts recorded generations to messages, as many as fit into a response. It adds the inputs and results
-// from the catalog's list. If the catalog's list contains a later state of a generation, withResults records that
-// state, but still returns the earlier one, to which the filter was applied.
+// withResults converts recorded generations to messages, and stops when the response is full. It adds the inputs and
+// results from the catalog's list. If this list contains a later state of a generation, withResults records the later
+// state. However, it returns the earlier state, because the filter was applied to that state.
 func (s *generations) withResults(ctx context.Context, recorded []orders.Listed, listed *catalog.List) (all []*easelv1.Generation) {
 	s.cfg.Orders.ListedLater(ctx, auth.Of(ctx).APIKey, recorded, listed)
 	left := maxRecord

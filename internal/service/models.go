@@ -48,8 +48,8 @@ func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 	return &easelv1.GetModelResponse{Model: one[0].message()}, nil
 }
 
-// Limits for the cache of models, which contains responses from the catalog. The contract documents copyFresh, copyGood
-// and copyKept.
+// Limits for the cache of models, which contains responses from the catalog. The values of copyFresh, copyGood and
+// copyKept are documented in model_service.proto.
 const (
 	copyFresh = time.Minute      // a cached response younger than this is returned without a request to the catalog
 	copyGood  = 10 * time.Minute // a cached response younger than this is returned immediately, and is updated in the background
@@ -87,8 +87,8 @@ type modelCopy struct {
 	notBefore time.Time // time before which the models are not read again
 }
 
-// serves reports whether the copy can be returned without a request to the catalog. Either the copy is younger than
-// copyFresh, or it is too early for the next request.
+// serves reports whether the cached response can be returned without a request to the catalog. This is the case if the
+// response is younger than copyFresh, or if notBefore is in the future.
 func (c modelCopy) serves() bool {
 	now := time.Now()
 	return now.Sub(c.read) < copyFresh || now.Before(c.notBefore)
@@ -110,7 +110,7 @@ func (m encodedModel) message() *easelv1.Model {
 }
 
 func newModelCache(client *catalog.Client, capacity int) *modelCache {
-	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // close calls it
+	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // the method close calls stop
 	return &modelCache{catalog: client, capacity: capacity, ctx: ctx, stop: stop, copies: map[copyKey]modelCopy{}}
 }
 
@@ -209,9 +209,10 @@ func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, id stri
 	return all, err
 }
 
-// store applies the result of a read, and returns the models for the callers that waited for the read. If the catalog
-// is unavailable, store keeps the copy, and returns it if it is younger than copyKept. Any other error deletes the
-// copy. If the catalog rejects the API key, store deletes all copies for that key.
+// store applies the result of a read to the cache, and returns the models for the callers that waited for the read. If
+// the catalog is unavailable, store keeps the cached response, and returns this response if it is younger than
+// copyKept. Any other error deletes the cached response. If the catalog rejects the API key, store deletes all cached
+// responses for that key.
 func (c *modelCache) store(k copyKey, models []encodedModel, err error) ([]encodedModel, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 
 var errNoOperator = status.Error(codes.PermissionDenied, "this caller is not an operator; operators have operator: true in the callers file")
 
-// Operator authenticates a request for a route outside the contract, and returns the name of the operator.
-// authorization contains the values of the request's Authorization header. Operator returns a status error if the
-// caller is not an operator.
+// Operator authenticates a request that is not an RPC, and returns the name of the operator. authorization
+// contains the values of the request's Authorization header. Operator returns a status error if the caller is not
+// an operator.
 func (s *Service) Operator(ctx context.Context, authorization []string) (name string, err error) {
 	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), nil)
 	if err != nil {

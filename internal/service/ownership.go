@@ -41,8 +41,8 @@ func (o order) exists() bool { return o.ordered && !o.Deleted }
 // lacks reports whether the ledger might not contain version v of the generation yet.
 func (o order) lacks(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
 
-// see returns the ledger's information about a generation. If other owners' generations must be hidden from the
-// caller, see returns the same error for another owner's generation as for a generation without an order.
+// see returns the ledger's information about a generation. If the caller may not see the generation of another owner,
+// the error is the same as for a generation without an order.
 func (s *Service) see(ctx context.Context, id string) (order, error) {
 	owner := viewer(ctx)
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)

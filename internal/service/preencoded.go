@@ -31,8 +31,8 @@ func encodingsOf(u *watch.Update) *encodings {
 // attribution contains a generation's owner, caller, model and labels, and comes from the ledger.
 const attributionTTL = 100 * time.Millisecond
 
-// encodings caches the encodings of one update, one for each attribution. Most watchers receive the same attribution. A watcher
-// for which the attribution is queried while the ledger is unavailable receives one without labels.
+// encodings caches the encodings of one update, one for each attribution. Most watchers receive the same attribution. While the
+// ledger is unavailable, a watcher can receive an attribution without labels.
 type encodings struct {
 	asks singleflight.Group // concurrent watchers share one query for the attribution
 
@@ -42,8 +42,8 @@ type encodings struct {
 	askedAt time.Time          // time when the last successful query started
 }
 
-// attribution returns the attribution of the update's generation. It calls ask, which queries the ledger, unless the
-// last successful query started less than attributionTTL ago. In that case, it returns the result of that query.
+// attribution returns the attribution of the update's generation. If the last successful query started less than attributionTTL
+// ago, it returns the result of that query. Otherwise it queries the ledger by calling the function ask.
 func (e *encodings) attribution(ask func() (ledger.Attribution, error)) (ledger.Attribution, error) {
 	e.mu.Lock()
 	whose, askedAt := e.whose, e.askedAt

@@ -44,7 +44,7 @@ type Config struct {
 	// Contents reads results. Nil means that results are read only from the catalog.
 	Contents *content.Results
 
-	// Auth is the configuration of authentication. New sets its Catalog.
+	// Auth is the configuration of authentication. The function New sets the field Catalog.
 	Auth auth.Config
 
 	// MaxInputs is the maximum size in bytes of a request's inputs, encoded as JSON. Zero means [DefaultMaxInputs].

@@ -314,14 +314,14 @@ func expired(err error) string {
 	return "; the order may exist and be charged, so an operator must check the account before you order again"
 }
 
-// repeats reports whether the catalog's message would only repeat Easel's own message: either the API key is wrong, or
-// the record that the request names does not exist.
+// repeats reports whether the catalog's message would only repeat Easel's own message. This is the case if the API key is
+// wrong, or if the requested record does not exist.
 func repeats(e *catalog.Error, err error) bool {
 	_, named := errors.AsType[*aboutError](err)
 	return e.Kind == catalog.KindCredentialRejected || e.Kind == catalog.KindNotFound && named
 }
 
-// remedyOf returns advice about the fields that the catalog rejects. The advice names the method that lists the valid
+// remedyOf returns advice about the fields that the catalog rejects. The advice mentions the method that lists the valid
 // values. remedyOf returns "" if no method lists them.
 func remedyOf(violations []Violation) (remedy string) {
 	for _, v := range violations {
@@ -364,8 +364,8 @@ func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.Mess
 	return nil
 }
 
-// aboutError is a catalog error about a record that a request names. reason and text are used in the status if the
-// record does not exist.
+// aboutError is a catalog error about a requested record. reason and text are used in the status if the record does not
+// exist.
 type aboutError struct {
 	err                  error
 	reason               easelv1.ErrorReason

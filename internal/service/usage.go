@@ -77,8 +77,8 @@ var dimensions = map[easelv1.UsageDimension]ledger.Dimension{
 	easelv1.UsageDimension_USAGE_DIMENSION_LABEL:  ledger.ByLabel,
 }
 
-// usageRow converts a row to a message. It includes the owner only if owners is true. With forwarded API keys, owners
-// must be false, because the owner is a digest of an API key.
+// usageRow converts a row to a message. The parameter owners specifies whether the message contains the owner. With
+// forwarded API keys, it must be false, because the owner is a digest of an API key.
 func usageRow(u ledger.Usage, by []ledger.Dimension, owners bool) *easelv1.UsageRow {
 	row := &easelv1.UsageRow{
 		OrderCount: u.Orders, FailedCount: u.Failed, UnknownCount: u.Unknown,

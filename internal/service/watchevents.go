@@ -66,8 +66,8 @@ func eventOwner(ctx context.Context, filter *easelv1.EventFilter) (*string, erro
 	return owner, nil
 }
 
-// checkEventTypes returns an error if a type is unknown, because no event would ever match it. The error names all
-// unknown types.
+// checkEventTypes returns an error that lists the unknown types, or nil if all types are known. No event would ever match
+// an unknown type.
 func checkEventTypes(types []string) error {
 	var unknown []Violation
 	for i, name := range types {
@@ -213,9 +213,9 @@ func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (se
 // ledgerPause is the time between two attempts to read a ledger that does not respond.
 const ledgerPause = time.Second
 
-// wait waits for [ledgerPause], so that the stream outlasts an outage of the ledger. failed is the error from the last
-// read of the ledger. wait returns an error immediately if the call has ended, or if failed is a fault that a retry would
-// not fix.
+// wait waits for [ledgerPause], so that the stream outlasts an outage of the ledger. The parameter failed is the error
+// from the last read of the ledger. wait returns an error immediately if the call has ended, or if a retry would not fix
+// the error from the last read.
 func (w *watchOfEvents) wait(ctx context.Context, failed error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

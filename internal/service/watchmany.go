@@ -45,11 +45,11 @@ type watchOfMany struct {
 	stream      grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
 	known       func() error // returns an error if the caller is no longer authorized
 	filter      *easelv1.GenerationFilter
-	named       bool                          // whether the request names the generations; otherwise it watches all generations
+	named       bool                          // whether the request contains generation IDs; otherwise the watch covers all generations
 	owner       *string                       // owner of the generations; nil means any owner
 	needsLedger bool                          // whether the watch covers only orders in the ledger, and therefore fails if the ledger is unavailable
 	whose       map[string]ledger.Attribution // attributions of the generations at the start of the watch, keyed by generation ID; nil after the caller has caught up
-	ordered     map[string]bool               // IDs in the request that have or may have an order
+	ordered     map[string]bool               // whether an order for the generation exists or may exist, keyed by generation ID
 	covered     map[string]bool               // IDs of generations whose state the caller has; nil after the caller has caught up
 }
 
@@ -96,7 +96,7 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 	all := slices.Concat(append(more, ids)...)
 	w.ordered = make(map[string]bool, len(all))
 	if w.whose, err = w.service.cfg.Orders.Owned(ctx, w.owner, all...); err != nil && w.needsLedger {
-		return nil, err // this watch needs the ledger, because it covers only orders; any other watch would only lack attributions
+		return nil, err // this watch covers only orders, so it needs the ledger
 	}
 	for _, id := range all {
 		whose, ok := w.whose[id]
@@ -119,9 +119,8 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 	return chosen, nil
 }
 
-// excludes reports whether a filter excludes a generation because of its model, or because of the labels or the owner
-// in the generation's attribution. If model is empty, the generation's model is unknown, and the filter's model
-// excludes nothing.
+// excludes reports whether a filter excludes a generation. It checks the model, and the labels and the owner in the
+// attribution. If model is empty, the generation's model is unknown and is not checked.
 func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attribution) bool {
 	for name, value := range filter.GetLabels() {
 		if has, ok := whose.Labels[name]; !ok || has != value {
@@ -131,9 +130,9 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attri
 	return filter.GetOwner() != "" && filter.GetOwner() != whose.Owner || filter.GetModelId() != "" && model != "" && filter.GetModelId() != model
 }
 
-// everything completes the request of a watch that names no generations. If callers share an API key, or the watch
-// covers only orders, it adds the generations of the ledger's unsettled orders. If the watch covers only orders, it
-// also restricts the watch to the orders that the filter selects.
+// everything completes the request of a watch without generation IDs. If callers share an API key, or the watch covers
+// only orders, it adds the generations of the ledger's unsettled orders. If the watch covers only orders, it also
+// restricts the watch to the orders that the filter selects.
 func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter, request *watch.Request) (err error) {
 	if !w.needsLedger && !auth.Of(ctx).SharesAPIKey() {
 		return nil
@@ -186,9 +185,9 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 	})
 }
 
-// wants reports whether the model of an update matches the filter. If the filter names a model and the update's model
-// is unknown, only a deletion matches. The labels and the owner were checked before the hub subscribed the watch to the
-// generation.
+// wants reports whether the model of an update matches the filter. If the filter has a model and the update's model is
+// unknown, only a deletion matches. wants does not check the labels and the owner, because they were checked before the
+// hub subscribed the watch to the generation.
 func (w *watchOfMany) wants(u *watch.Update) bool {
 	model := cmp.Or(u.ModelID, w.whose[u.ID].Model)
 	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted
@@ -215,9 +214,8 @@ func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, know
 	return w.stream.SendMsg(updateResponse(encodingsOf(u).of(u, whose), time.Now()))
 }
 
-// cover updates the set of generations that the caught_up message counts. It adds the generation of u to the set. If this
-// generation is deleted and the request does not name it, cover removes it from the set instead. After the caught_up
-// message, cover does nothing.
+// cover updates the set of generations that the caught_up message counts. It adds the generation of u, or removes it if
+// it is deleted and the request contains no generation IDs. After the caught_up message, cover does nothing.
 func (w *watchOfMany) cover(u *watch.Update) {
 	switch {
 	case w.covered == nil:
