@@ -21,7 +21,7 @@ type Console struct {
 	failed   error  // first error from writing a line to out
 
 	OutStyle, ErrStyle Style
-	Columns            func() int // returns the width, in columns, of the terminal that err writes to
+	Columns            func() int // returns the width, in columns, of the terminal to which remarks are written
 }
 
 // NewConsole creates a console that writes results to out and remarks to err. env returns the value of an environment

@@ -63,7 +63,7 @@ func copySanitized(w io.Writer, from io.Reader) error {
 	}
 }
 
-// escaped replaces each character for which kind returns true with a JSON escape. It replaces invalid UTF-8 with U+FFFD.
+// escaped replaces each character of the given kind with a JSON escape. It replaces invalid UTF-8 with U+FFFD.
 func escaped(text string, kind func(rune) bool) string {
 	if !strings.ContainsFunc(text, kind) {
 		return strings.ToValidUTF8(text, "\uFFFD")
