@@ -24,7 +24,7 @@ type sides struct{ peer, easel facade }
 
 type figures map[string]float64
 
-// facade is the name of a measured program and its configuration.
+// facade identifies a server program with its configuration, which is measured.
 type facade string
 
 const (

@@ -150,14 +150,13 @@ func (j *Jobs) room(k *kind, owner string) int {
 	return room - own
 }
 
-// start leases due jobs of the given kind and owner, and runs each job in a goroutine. The parameter most is the maximum number
-// of jobs.
-func (j *Jobs) start(ctx, lasting context.Context, k *kind, owner string, most int) {
-	if most <= 0 {
+// start leases at most limit due jobs of the given kind and owner, and runs each job in a goroutine.
+func (j *Jobs) start(ctx, lasting context.Context, k *kind, owner string, limit int) {
+	if limit <= 0 {
 		return
 	}
 	began := time.Now() // read before TakeJobs, so that the local deadline is not later than the end of the leases
-	taken, _ := j.ledger.TakeJobs(ctx, k.Name, owner, most)
+	taken, _ := j.ledger.TakeJobs(ctx, k.Name, owner, limit)
 	for _, job := range taken {
 		k.last = owner
 		j.count(k, owner, 1)

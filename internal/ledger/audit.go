@@ -48,10 +48,10 @@ func document(value any) (string, error) {
 	return string(text), nil
 }
 
-// AuditLines returns the audit log lines after a position, oldest first. most is the maximum number of lines.
-func (l *Ledger) AuditLines(ctx context.Context, after Position, most int) ([]AuditLine, error) {
+// AuditLines returns at most limit lines of the audit log after a position, oldest first.
+func (l *Ledger) AuditLines(ctx context.Context, after Position, limit int) ([]AuditLine, error) {
 	return ask(ctx, l, func(row scanner, a *AuditLine) error {
 		return row.Scan(moment{&a.Time}, &a.ID, &a.Actor, &a.Origin, &a.Action, &a.Subject, &a.Was, &a.Became)
 	}, `SELECT audit_time, id, actor, origin, action, subject, was, became FROM audit WHERE (audit_time, id) > ($1, $2) ORDER BY audit_time, id LIMIT $3`,
-		micros(after.Time), after.ID, most)
+		micros(after.Time), after.ID, limit)
 }

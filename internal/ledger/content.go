@@ -231,10 +231,9 @@ func (l *Ledger) HasObject(ctx context.Context, object string) (has bool, err er
 	return has, err
 }
 
-// CopiesAfter returns copies in the order of their generation IDs, starting after the given ID. The parameter most is the
-// maximum number of copies.
-func (l *Ledger) CopiesAfter(ctx context.Context, generation string, most int) ([]Content, error) {
-	return ask(ctx, l, scanContent, selectContents+`generation_id > $1 AND state = {copied} ORDER BY generation_id LIMIT $2`, generation, most)
+// CopiesAfter returns at most limit copies in the order of their generation IDs, starting after the given ID.
+func (l *Ledger) CopiesAfter(ctx context.Context, generation string, limit int) ([]Content, error) {
+	return ask(ctx, l, scanContent, selectContents+`generation_id > $1 AND state = {copied} ORDER BY generation_id LIMIT $2`, generation, limit)
 }
 
 // ContentSummary contains the totals for copies of results.

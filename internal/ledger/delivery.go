@@ -85,10 +85,10 @@ func (f EventFilter) clauses() *clauses {
 	return c
 }
 
-// Events returns the events that match f, latest first. The parameter most is the maximum number of events.
-func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, error) {
+// Events returns at most limit events that match f, latest first.
+func (l *Ledger) Events(ctx context.Context, f EventFilter, limit int) ([]Event, error) {
 	c := f.clauses()
-	c.add("TRUE ORDER BY event_time DESC, id LIMIT %s", most)
+	c.add("TRUE ORDER BY event_time DESC, id LIMIT %s", limit)
 	return ask(ctx, l, scanEvent, selectEvents+c.String(), c.args...)
 }
 

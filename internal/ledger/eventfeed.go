@@ -67,11 +67,11 @@ func (t *transaction) numberEvents() error {
 	return err
 }
 
-// Feed returns at most the given number of events after a position, in the order of their positions. It returns the events of
-// one owner, or of all owners if owner is nil.
-func (l *Ledger) Feed(ctx context.Context, owner *string, after int64, most int) ([]FeedEvent, error) {
+// Feed returns at most limit events after a position, in the order of their positions. It returns the events of one owner, or
+// of all owners if owner is nil.
+func (l *Ledger) Feed(ctx context.Context, owner *string, after int64, limit int) ([]FeedEvent, error) {
 	c := ofFeed(owner)
-	c.add("feed_position > %s ORDER BY feed_position LIMIT %s", after, most)
+	c.add("feed_position > %s ORDER BY feed_position LIMIT %s", after, limit)
 	return ask(ctx, l, func(row scanner, e *FeedEvent) error {
 		return row.Scan(&e.ID, &e.Owner, &e.Type, &e.Data, moment{&e.Time}, &e.Position)
 	}, `SELECT id, owner, type, data, event_time, feed_position FROM events WHERE `+c.String(), c.args...)

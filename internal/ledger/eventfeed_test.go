@@ -39,7 +39,7 @@ func feed(t *testing.T, l *ledger.Ledger, owner *string, after int64) (ids []str
 	return ids, last
 }
 
-func TestFeedContainsEachEventOnceSortedPerSubject(t *testing.T) {
+func TestFeedSendsEachEventOnceAndInOrderPerSubject(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for n := 3; n > 0; n-- { // the positions follow neither the order of the rows nor the order of the times

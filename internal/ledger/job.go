@@ -89,11 +89,10 @@ const firstInLine = `(due.line = '' OR NOT EXISTS (SELECT 1 FROM jobs AS earlier
 
 var nextJobs = `SELECT id FROM jobs AS due WHERE kind = $1 AND owner = $2 AND ` + dueJobs("$2") + ` AND ` + firstInLine + ` ORDER BY run_time, id LIMIT $3 {take}`
 
-// TakeJobs leases due jobs of the given kind and owner, longest overdue first. The parameter most is the maximum number of
-// jobs.
-func (l *Ledger) TakeJobs(ctx context.Context, kind, owner string, most int) (jobs []Job, err error) {
+// TakeJobs leases at most limit due jobs of the given kind and owner, longest overdue first.
+func (l *Ledger) TakeJobs(ctx context.Context, kind, owner string, limit int) (jobs []Job, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
-		ids, err := collect(tx, func(row scanner, id *int64) error { return row.Scan(id) }, nextJobs, kind, owner, most)
+		ids, err := collect(tx, func(row scanner, id *int64) error { return row.Scan(id) }, nextJobs, kind, owner, limit)
 		if jobs = nil; err != nil || len(ids) == 0 {
 			return err
 		}

@@ -107,7 +107,7 @@ func (f Filter) labels(c *clauses) {
 }
 
 // page returns the tables and conditions of the query for one page of the list. The page starts after a position.
-func (f Filter) page(after Position, most int) (tables string, c *clauses) {
+func (f Filter) page(after Position, limit int) (tables string, c *clauses) {
 	tables, position := "orders", "order_time, id"
 	if len(f.Labels) > 0 {
 		tables, position = "labels CROSS JOIN orders", "label_time, order_id"
@@ -116,7 +116,7 @@ func (f Filter) page(after Position, most int) (tables string, c *clauses) {
 	if after.ID != "" {
 		c.add("("+position+") < (%s, %s)", after.Time.UnixMicro(), after.ID)
 	}
-	c.add("TRUE ORDER BY "+strings.ReplaceAll(position, ",", " DESC,")+" DESC LIMIT %s", most)
+	c.add("TRUE ORDER BY "+strings.ReplaceAll(position, ",", " DESC,")+" DESC LIMIT %s", limit)
 	return tables, c
 }
 
@@ -139,22 +139,21 @@ func (f Filter) states(c *clauses) {
 	c.all, c.args = append(c.all, "("+strings.Join(any.all, " OR ")+")"), any.args
 	switch {
 	case f.Existing || f.Deleted:
-	case f.are(lifecycle.Unseen, lifecycle.Queued, lifecycle.Running):
+	case f.selectsOnly(lifecycle.Unseen, lifecycle.Queued, lifecycle.Running):
 		c.add("settled = 0")
-	case f.are(lifecycle.Failed, lifecycle.Refunded):
+	case f.selectsOnly(lifecycle.Failed, lifecycle.Refunded):
 		c.add("failed_time <> 0")
 	}
 }
 
-// are returns true if the given statuses include every status in f.Statuses. It returns false if f.Existing is set, because
+// selectsOnly reports whether f selects only orders with the given statuses. It returns false if f.Existing is set, because
 // Existing selects every status.
-func (f Filter) are(statuses ...lifecycle.Status) bool {
+func (f Filter) selectsOnly(statuses ...lifecycle.Status) bool {
 	return !f.Existing && !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
 }
 
-// List returns the orders that match f, newest first. The list starts after the given position. The parameter most is its
-// maximum length.
-func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) ([]Order, error) {
-	tables, c := f.page(after, most)
+// List returns at most limit orders that match f, newest first, starting after the given position.
+func (l *Ledger) List(ctx context.Context, f Filter, after Position, limit int) ([]Order, error) {
+	tables, c := f.page(after, limit)
 	return l.read(ctx, tables, c.String(), c.args...)
 }

@@ -19,10 +19,10 @@ const byName = `id IN (
 	UNION ALL SELECT id FROM orders WHERE state = {refused} AND idempotency_key = $1)
 	ORDER BY order_time DESC, id DESC LIMIT $2`
 
-// Find returns the orders that match the given name, latest first. The name is an order ID, a generation ID, or an idempotency
-// key, which several owners may have used. The parameter most is the maximum number of orders.
-func (l *Ledger) Find(ctx context.Context, name string, most int) ([]Order, error) {
-	return l.read(ctx, "orders", byName, name, most)
+// Find returns at most limit orders that match the given name, latest first. The name is an order ID, a generation ID, or an
+// idempotency key, which several owners may have used.
+func (l *Ledger) Find(ctx context.Context, name string, limit int) ([]Order, error) {
+	return l.read(ctx, "orders", byName, name, limit)
 }
 
 // UnresolvedOwners returns the owners of orders with an unknown outcome.

@@ -125,12 +125,11 @@ type Due struct {
 // a refund can arrive late. Orders whose generation is missing are checked because the generation can reappear.
 const doubtFor = 30 * 24 * time.Hour
 
-// Due returns generations that are due for a check, least recently observed first. The parameter most is the maximum number of
-// generations. A generation is due if its last observation is at least as old as the parameter quiet. If its order is older
-// than a day, it is due only once a day. The generation of a settled order is due only if money is unconfirmed or the
-// generation is missing, and only once a day, until the order reaches the age doubtFor. Due omits newly placed generations and
-// generations with forwarded API keys.
-func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
+// Due returns at most limit generations that are due for a check, least recently observed first. A generation is due if its
+// last observation is at least as old as the parameter quiet. If its order is older than a day, it is due only once a day. The
+// generation of a settled order is due only if money is unconfirmed or the generation is missing, and only once a day, until
+// the order reaches the age doubtFor. Due omits newly placed generations and generations with forwarded API keys.
+func (l *Ledger) Due(ctx context.Context, quiet time.Duration, limit int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last)
 	}, `SELECT generation_id, owner, is_last FROM (
@@ -140,5 +139,5 @@ func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due,
 		UNION ALL SELECT generation_id, owner, TRUE, observed_time FROM orders
 		WHERE state = {placed} AND settled = 1 AND (unconfirmed_cents > 0 OR presumed_deleted = 1) AND namespace <> api_key AND `+isPast("observed_time + $4", "$4")+` AND order_time > {now} - $5
 		) AS due ORDER BY observed_time, generation_id LIMIT $6`,
-		l.refunds.Microseconds(), quiet.Microseconds(), lifecycle.VisibleAfter.Microseconds(), settleDaily.Microseconds(), doubtFor.Microseconds(), most)
+		l.refunds.Microseconds(), quiet.Microseconds(), lifecycle.VisibleAfter.Microseconds(), settleDaily.Microseconds(), doubtFor.Microseconds(), limit)
 }

@@ -265,12 +265,12 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 	return o, found && err == nil, err
 }
 
-// Expire deletes the inputs of orders that can no longer be resent, and counts their reserved price as unconfirmed, because
-// their outcome remains unknown. The parameter most limits the number of orders. moved is the number of updated orders.
-func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
+// Expire deletes the inputs of at most limit orders that can no longer be resent, and counts their reserved price as
+// unconfirmed, because their outcome remains unknown. moved is the number of updated orders.
+func (l *Ledger) Expire(ctx context.Context, limit int) (moved int, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND `+lapsed+`
-			AND (order_time <= {now} - $1 OR expire_time BETWEEN 1 AND {now}) LIMIT $2 {take}`, l.window.Microseconds(), most)
+			AND (order_time <= {now} - $1 OR expire_time BETWEEN 1 AND {now}) LIMIT $2 {take}`, l.window.Microseconds(), limit)
 		for _, o := range all {
 			if err == nil {
 				err = tx.move(move{order: o, to: o.money(), changes: "inputs = NULL"})

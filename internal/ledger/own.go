@@ -109,9 +109,9 @@ func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended
 	return ended, err
 }
 
-// Generations returns the generation IDs of up to most orders that match a filter, newest first.
-func (l *Ledger) Generations(ctx context.Context, f Filter, most int) (ids []string, err error) {
-	tables, c := f.page(Position{}, most)
+// Generations returns the generation IDs of at most limit orders that match a filter, newest first.
+func (l *Ledger) Generations(ctx context.Context, f Filter, limit int) (ids []string, err error) {
+	tables, c := f.page(Position{}, limit)
 	return ask(ctx, l, scanText, `SELECT generation_id FROM `+tables+` WHERE `+c.String(), c.args...)
 }
 

@@ -260,6 +260,6 @@ func (l *Limiter) start(w *Permit, now time.Time) {
 	l.queue.start(w)
 	if w.probesCap = w.isNewOrder() && l.cap.isReached(now); w.probesCap {
 		l.cap.nextProbe = now.Add(capInterval)
-		l.review(now) // rejects the new orders in the queue, because only w may be sent to probe the daily cap
+		l.review(now) // rejects the new orders in the queue, because the response to w shows whether the daily cap still applies
 	}
 }

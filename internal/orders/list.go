@@ -18,10 +18,9 @@ type Listed struct {
 	settled bool // whether the cost is final
 }
 
-// List returns the generations whose orders match a filter, newest first, starting after the given position. most is the
-// maximum number of generations.
-func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Position, most int) (all []Listed, err error) {
-	found, err := o.Ledger.List(ctx, f, after, most)
+// List returns at most limit generations whose orders match a filter, newest first, starting after the given position.
+func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Position, limit int) (all []Listed, err error) {
+	found, err := o.Ledger.List(ctx, f, after, limit)
 	for _, order := range found {
 		all = append(all, Listed{
 			recordedVersion(order), order.Attribution(), ledger.Position{Time: order.Time, ID: order.ID}, order.Settled,

@@ -115,7 +115,7 @@ func TestFinalStatesRejectedByLedgerAreRecordedLaterInOrder(t *testing.T) {
 	}
 }
 
-func TestRecordedEtagIsSetUnlessStateNeedsAnotherRead(t *testing.T) {
+func TestEtagIsRecordedUnlessStateMustBeReadAgain(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r, owner := s.replica(), "studio"
 		g := mustPlace(s, r, "k", "a harbour")

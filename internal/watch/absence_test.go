@@ -265,7 +265,7 @@ func TestRepeatedlyReportedGenerationCountsOnceInHistory(t *testing.T) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"new"}, Heartbeat: time.Second})
 		pass(2 * time.Second)
 		if h := s.look().heartbeats[0]; h.HasTypical {
-			b.t.Errorf("typical remaining %v from a single generation", h.TypicalRemaining)
+			b.t.Errorf("got the typical remaining time %v after a single generation, want none", h.TypicalRemaining)
 		}
 	})
 }

@@ -147,13 +147,13 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served returns the generations that a list request would poll now. The parameter most limits the number of results.
-func (a *agenda) served(most int, now time.Time) (served []*generation) {
+// served returns at most limit generations, all of which a list request would poll now.
+func (a *agenda) served(limit int, now time.Time) (served []*generation) {
 	if !a.list.usable(now) {
 		return nil
 	}
 	for _, e := range a.order {
-		if len(served) == most {
+		if len(served) == limit {
 			break
 		}
 		if (!e.polling.inFlight || a.list.sweep != nil) && a.list.serves(e, now) && a.wanted(e, now) {

@@ -60,7 +60,7 @@ func (l *list) begun(at time.Time, jitter float64) {
 }
 
 // failed records a failed list request, and delays the next one. The parameter swept is the number of generations that the
-// request was meant to poll. The parameter least is the delay after the first failure. Each further consecutive failure
+// request was meant to poll. least is the delay after the first failure. Each further consecutive failure
 // increases the delay.
 func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
 	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {

@@ -18,7 +18,7 @@ type notebook struct {
 	mu        sync.Mutex
 	polls     []Poll
 	outcomes  []Outcome
-	delivered []string // delivered events, each with the trace reference of the poll or call that found the state
+	delivered []string // trace references of the polls and calls that found the delivered states
 }
 
 type nameKey struct{}

@@ -118,7 +118,7 @@ class Etags {
     return this.#known.get(generationId) === etag;
   }
 
-  /** Stores the etag of an update. If the request lists no generation IDs, the etag of a deleted generation is removed. */
+  /** Stores the etag of an update. If the watch has no list of generation IDs, the etag of a deleted generation is removed. */
   add({ generationId, etag, state }: v1.Generation): void {
     this.#forget(generationId);
     if (state === State.DELETED && !this.named) return;

@@ -124,7 +124,7 @@ class _Etags:
     def wanted(self) -> dict[str, str]:
         """Returns the etags for the next request: those of the latest changes, at most MOST_KNOWN_ETAGS.
 
-        If the request lists no generation IDs, the etags of succeeded and refunded renders are omitted. The catalog may no
+        If the watch has no list of generation IDs, the etags of succeeded and refunded renders are omitted. The catalog may no
         longer list such a render, and the server would then have to request it separately.
         """
         wanted = [(one, etag) for one, (etag, finished) in self.known.items() if not finished]
@@ -133,7 +133,7 @@ class _Etags:
     def add(self, generation: v1.Generation) -> bool:
         """Stores the etag of an update, and reports whether the update is new.
 
-        If the request lists no generation IDs, the etag of a deleted generation is removed.
+        If the watch has no list of generation IDs, the etag of a deleted generation is removed.
         """
         before, _ = self.known.get(generation.generation_id, (None, False))
         if before == generation.etag:
