@@ -39,7 +39,7 @@ func numbered(n int64, _ *http.Request) (int, string) {
 	return 200, fmt.Sprintf(`[{"id":"g%d","status":"queued"}]`, n)
 }
 
-func TestOneListRequestServesAllCallersWithinOneSecond(t *testing.T) {
+func TestCallersWithinOneSecondShareOneListRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		began, served := time.Now(), new(atomic.Int64)

@@ -48,7 +48,7 @@ total                 12      1       1        13.30 EUR  0.30 EUR  0.11 EUR
 	}
 }
 
-func TestUsageIsPrintedAsCSVTotalOrJSON(t *testing.T) {
+func TestUsagePrintsCSVOrJSONOrOnlyTheTotal(t *testing.T) {
 	var asked []*easelv1.ListUsageRequest
 	dial := counted(t, &asked)
 	got := easelRun(t.Context(), dial, "usage", "--by=owner,label=campaign", "--csv")

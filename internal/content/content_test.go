@@ -50,7 +50,7 @@ func TestAResultIsReadFromItsCopyWithoutTheCatalog(t *testing.T) {
 	})
 }
 
-func TestATextAndAnEmptyFileAreCopiedToo(t *testing.T) {
+func TestTextsAndEmptyFilesAreCopied(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.texts["g1"], s.upstream.etags = "tide and stone", false })
 		s.order("g1")

@@ -54,7 +54,7 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 		if err != nil {
 			return err
 		}
-		if found == nil { // the order was rejected after lookUp found it, so its key is free again
+		if found == nil { // the order has been rejected since lookUp found it, so its key is free again
 			step = lifecycle.Order{}.Call(true)
 			return nil
 		}

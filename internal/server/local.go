@@ -68,7 +68,7 @@ func (l *Local) Metadata(ctx context.Context, r *http.Request) metadata.MD {
 	return md
 }
 
-// originOfRequest returns the origin of an in-memory call, which is the origin of its REST request.
+// originOfRequest returns the origin of the REST request that a call was converted from.
 func (c *chain) originOfRequest(ctx context.Context) origin {
 	from := origin{idempotencyKeys: metadata.ValueFromIncomingContext(ctx, metadataIdempotencyKey), disconnect: func() {}}
 	for _, peer := range metadata.ValueFromIncomingContext(ctx, metadataPeer) {

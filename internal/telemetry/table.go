@@ -51,7 +51,7 @@ var (
 	rpcMethod  = Label{Name: "rpc.method", Of: "the methods of the contract"}
 	httpMethod = Label{Name: "http.request.method", Values: []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "_OTHER"}}
 	httpCode   = Label{Name: "http.response.status_code", Of: "HTTP status codes"}
-	caller     = Label{Name: "easel.caller", Of: "names of callers; forwarded for a caller with its own API key"}
+	caller     = Label{Name: "easel.caller", Of: `names of callers, or "forwarded" for all callers with their own API keys`}
 	model      = Label{Name: "easel.model.id", Of: "model ids"}
 	condition  = Label{Name: "easel.upstream.condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
 	ordered    = Label{Name: "easel.order.outcome", Values: []string{
@@ -63,7 +63,7 @@ var (
 	eventOutcome    = Label{Name: "easel.event.outcome", Values: []string{"sent", "failed", "given_up"}}
 	copyOutcome     = Label{Name: "easel.content.outcome", Values: []string{"copied", "failed"}}
 	contentSource   = Label{Name: "easel.content.source", Values: []string{"copy", "catalog"}}
-	waiter          = Label{Name: "easel.owner", Of: "names of owners behind a shared API key; polls; forwarded for a caller with its own API key"}
+	waiter          = Label{Name: "easel.owner", Of: `names of owners, "polls", or "forwarded" for all callers with their own API keys`}
 	class           = Label{Name: "easel.limiter.class", Values: []string{"order", "read", "poll"}}
 	setting         = Label{Name: "easel.setting", Values: []string{"EASEL_CALLERS_FILE", "EASEL_UPSTREAM_KEY_FILE", "EASEL_TLS_CERT_FILE", "issuers"}}
 	closedBy        = Label{Name: "easel.limiter.reason", Values: []string{"rate_limited", "unavailable", "daily_cap"}}

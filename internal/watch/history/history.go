@@ -15,7 +15,7 @@ const (
 	limit = 4096 // maximum number of models, over all credentials
 )
 
-// Key identifies a model, as used with one API key. API keys do not share history.
+// Key identifies a history: that of one model under one API key.
 type Key struct {
 	Tenant catalog.Tenant
 	Model  string

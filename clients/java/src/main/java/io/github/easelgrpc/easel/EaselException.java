@@ -66,7 +66,7 @@ public class EaselException extends RuntimeException {
     return text(failure.subject.key);
   }
 
-  /** Returns the ID of the render, if it is known. If an exception from {@link OrderRequest#run} has an ID, the order exists. */
+  /** Returns the ID of the render, if it is known. {@link OrderRequest#run} knows the ID as soon as the order is placed. */
   public Optional<String> generationId() {
     return text(failure.subject.generationId);
   }
