@@ -184,9 +184,9 @@ test-replicas: ## Kill, stop, cut off and replace real replicas with 5,000 watch
 test-content: .build/s3 ## Copy 10,000 results through kills of Easel, a store and the catalog
 	$(GO) test ./internal/torture -count=1 -v -run EachResultIsCopied -timeout 90m -results 10000 -result-rounds 2
 
-# Tests that fail behind PgBouncer, because they depend on sessions: session limits, rejected connections, other sessions, database
-# users and pg_dump.
-SESSIONS = InFlight|RestoredCommand|RestoreUnderRunningServer|DatabaseSessionsSet|LocksOfHungTransaction|BytesOfAnOrder|FilteredListsUseIndexes|DatabasePassword|StatesCause|InUseIsNotCopied|DatabaseUserMigrates
+# Tests that fail behind PgBouncer, because they depend on sessions: session limits, rejected connections, other sessions,
+# database users and pg_dump.
+SESSIONS = InFlight|RestoredCommand|RestoreUnderRunningServer|DatabaseSessionsSet|LocksOfHungTransaction|BytesOfAnOrder|FilteredListsUseIndexes|DatabasePassword|DatabaseStatesCause|InUseIsNotCopied|DatabaseUserMigrates
 
 test-postgres: ## Run the tests of the ledger on PostgreSQL with ICU en-US, with serializable transactions by default, with fsync, and behind PgBouncer
 	EASEL_TEST_POSTGRES=icu,serializable,fsync $(GO) test -count=1 -timeout 30m ./internal/ledger/... ./internal/orders ./internal/events ./internal/service

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestEveryExampleInHelpParses checks that the parser accepts each example in the help
-// texts. It does not run the examples.
+// TestEveryExampleInHelpParses checks that the parser accepts each example in the help texts. It does not run the examples.
 func TestEveryExampleInHelpParses(t *testing.T) {
 	parser, examples := grammarParser(t), 0
 	for _, command := range parser.Model.Children {

@@ -86,7 +86,7 @@ var faults = []fault{
 	},
 	{
 		"U17", "the catalog redirects requests", "40 targets; none receives the API key",
-		"TestDownloadRedirectIsFollowedOnlyToConfiguredHosts TestRedirectsAreNotFollowedByDefault TestSwitchingProtocolsResponseFailsImmediately TestTheContentURLIsNeverDialled",
+		"TestDownloadRedirectIsFollowedOnlyToConfiguredHosts TestRedirectsAreNotFollowedByDefault TestSwitchingProtocolsResponseFailsImmediately TestTheContentURLIsNeverDialed",
 	},
 	{
 		"U18", "a response never ends, or expands when decompressed", "a limit for each kind of response; memory is measured",
@@ -182,7 +182,7 @@ var faults = []fault{
 	},
 	{
 		"L3", "watches are continually opened and canceled", "goroutines and memory return to their initial level",
-		"TestManyWatchesOpenedAndCancelledLeakNoResources",
+		"TestManyWatchesOpenedAndCanceledLeakNoResources",
 	},
 	{
 		"L4", "very many watches of one render", "as many polls as for one watch",

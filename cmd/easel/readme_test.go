@@ -71,8 +71,8 @@ func wantNothingUntracked(t *testing.T, work string) {
 
 const operatorsPage = "docs/operators.md"
 
-// TestEveryCommandOfTeamsSectionWorks runs the commands on the operators' page, in order, against a server that uses the callers
-// file from this page.
+// TestEveryCommandOfTeamsSectionWorks runs the commands on the operators' page, in order, against a server that uses the
+// callers file from this page.
 func TestEveryCommandOfTeamsSectionWorks(t *testing.T) {
 	t.Parallel()
 	text, work := pages(t)[operatorsPage], t.TempDir()

@@ -153,7 +153,7 @@ func TestRedirectsAreNotFollowedByDefault(t *testing.T) {
 	}
 }
 
-func TestTheContentURLIsNeverDialled(t *testing.T) {
+func TestTheContentURLIsNeverDialed(t *testing.T) {
 	var paths []string
 	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 		paths = append(paths, r.URL.String())

@@ -11,7 +11,7 @@ import (
 
 // Erase erases the content of orders: records, events, and labels that have no budget. Pending events are still delivered, but
 // without the erased content. Erase also marks the copies of the orders' results for deletion. It does not erase amounts of
-// money, the journal, and the data that prevents a second charge. It skips orders whose outcome is unknown. It returns the
+// money, the journal, or the data that prevents a second charge. It skips orders whose outcome is unknown. It returns the
 // number of erased orders, without the orders that were erased earlier.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	return l.EraseFor(ctx, nil, all...)

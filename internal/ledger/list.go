@@ -146,10 +146,9 @@ func (f Filter) states(c *clauses) {
 	}
 }
 
-// selectsOnly reports whether f selects only orders with the given statuses. It returns false if f.Existing is set, because
-// Existing selects every status.
+// selectsOnly reports whether every status in f.Statuses is one of the given statuses.
 func (f Filter) selectsOnly(statuses ...lifecycle.Status) bool {
-	return !f.Existing && !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
+	return !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
 }
 
 // List returns at most limit orders that match f, newest first, starting after the given position.

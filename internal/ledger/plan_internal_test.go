@@ -173,6 +173,7 @@ func TestUsageReportReadsOnlyRollupsAndOpenOrders(t *testing.T) {
 	}
 }
 
+// After a timeout of a statement, the database is busy, but not unavailable.
 func TestDatabaseTimeoutReturnsBusyError(t *testing.T) {
 	l := opened(t, proctest.Database(t))
 	err := l.tx(t.Context(), func(tx *transaction) error {

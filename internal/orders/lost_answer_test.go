@@ -25,7 +25,7 @@ func TestRepeatReturnsPlacedOrderDespiteFailedRead(t *testing.T) {
 					t.Errorf("the repeat returned %v %v", again.ID, again.State)
 				}
 				if fired.Fired() == 0 || s.posts() != 1 {
-					t.Errorf("the fault fired %d times and %d orders were posted, want 1 order", fired.Fired(), s.posts())
+					t.Errorf("the fault fired %d times and %d orders were posted, want at least one fault and 1 order", fired.Fired(), s.posts())
 				}
 			})
 		})

@@ -113,8 +113,8 @@ func orSkip(t testing.TB, start func() (*Postgres, error)) *Postgres {
 	return p
 }
 
-// Database creates an empty database, and returns its URL. If a process of the server crashes, for example because the
-// machine is out of memory, the server closes all connections. Database then tries twice more.
+// Database creates an empty database, and returns its URL. If this fails, it tries twice more, because the server closes all
+// connections if one of its processes crashes, for example when the machine is out of memory.
 func (p *Postgres) Database(t testing.TB) string {
 	t.Helper()
 	for attempt := 1; ; attempt++ {

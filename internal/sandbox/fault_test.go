@@ -166,7 +166,7 @@ func TestOversizeFaultReturnsLargeValidJSON(t *testing.T) {
 	sh.inject(sandbox.Fault{Oversize: 8 << 20})
 	r := sh.do("GET", "/generations", "").want(t, 200, "")
 	if len(r.body) != 8<<20+2 || !json.Valid(r.body) {
-		t.Errorf("got %d bytes, want 8388610 bytes of valid JSON", len(r.body))
+		t.Errorf("got %d bytes, want %d bytes of valid JSON", len(r.body), 8<<20+2)
 	}
 }
 

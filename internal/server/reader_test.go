@@ -205,7 +205,7 @@ func TestIdleWatchSendsHeartbeatAtLeastEvery16Seconds(t *testing.T) {
 	})
 }
 
-func TestManyWatchesOpenedAndCancelledLeakNoResources(t *testing.T) {
+func TestManyWatchesOpenedAndCanceledLeakNoResources(t *testing.T) {
 	times := soak(25_000, 1_000_000)
 	if testing.Short() {
 		times = 5_000

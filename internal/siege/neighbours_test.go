@@ -69,16 +69,16 @@ func TestAttackByLargeMessagesAndRecordsDelaysNoOtherTeam(t *testing.T) {
 		call    func(*siege, *grpc.ClientConn) call
 		cpu     time.Duration // maximum processor time that the server may use per call; zero means no limit
 	}{
-		"D1 states of a filter":     {nil, 4, always(easelv1.GenerationService_ListGenerations_FullMethodName, field(3, field(2, zeros))), 250 * time.Millisecond},
-		"D1 dimensions of a report": {nil, 4, always(easelv1.AccountService_ListUsage_FullMethodName, field(3, zeros)), 250 * time.Millisecond},
-		"D1 labels of an order": {
+		"states of a filter":     {nil, 4, always(easelv1.GenerationService_ListGenerations_FullMethodName, field(3, field(2, zeros))), 250 * time.Millisecond},
+		"dimensions of a report": {nil, 4, always(easelv1.AccountService_ListUsage_FullMethodName, field(3, zeros)), 250 * time.Millisecond},
+		"labels of an order": {
 			nil, 4, always(easelv1.GenerationService_CreateGeneration_FullMethodName, bytes.Repeat(field(6, field(1, []byte("x"))), (largest-100)/5)), 250 * time.Millisecond,
 		},
-		"D2 nulls in a Struct":         {quotesAtOnce, 4, always(easelv1.GenerationService_QuoteGeneration_FullMethodName, asStruct), 250 * time.Millisecond},
-		"D2 nulls in JSON":             {quotesAtOnce, 4, always(easelv1.GenerationService_QuoteGeneration_FullMethodName, asText), 250 * time.Millisecond},
-		"D5 lists of a long catalog":   {long, 150, always(easelv1.GenerationService_ListGenerations_FullMethodName, list), 0},
-		"D6 records with many numbers": {recordsWith(`"numbers":[` + strings.Repeat("1,", 450_000) + `1],`), 200, readLarge, 0},
-		"D6 records of four megabytes": {recordsWith(`"unknown":{` + strings.Repeat(`"x":"`+strings.Repeat("y", 90)+`",`, 40_000) + `"z":1},`), 200, readLarge, 0},
+		"nulls in a Struct":         {quotesAtOnce, 4, always(easelv1.GenerationService_QuoteGeneration_FullMethodName, asStruct), 250 * time.Millisecond},
+		"nulls in JSON":             {quotesAtOnce, 4, always(easelv1.GenerationService_QuoteGeneration_FullMethodName, asText), 250 * time.Millisecond},
+		"lists of a long catalog":   {long, 150, always(easelv1.GenerationService_ListGenerations_FullMethodName, list), 0},
+		"records with many numbers": {recordsWith(`"numbers":[` + strings.Repeat("1,", 450_000) + `1],`), 200, readLarge, 0},
+		"records of four megabytes": {recordsWith(`"unknown":{` + strings.Repeat(`"x":"`+strings.Repeat("y", 90)+`",`, 40_000) + `"z":1},`), 200, readLarge, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSiege(t, siegeConfig{ledger: newLedger(t), before: row.catalog})

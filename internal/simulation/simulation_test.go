@@ -40,8 +40,8 @@ func TestShortSimulationsKeepAllPromises(t *testing.T) {
 	}
 }
 
-// TestSameSeedProducesTheSameEvents checks that two runs with the same seed have the same events. Otherwise, a failure could not be
-// repeated and analyzed. The world has no ledger, because two goroutines may compete for the only database connection,
+// TestSameSeedProducesTheSameEvents checks that two runs with the same seed have the same events. Otherwise, a failure could
+// not be repeated and analyzed. The world has no ledger, because two goroutines may compete for the only database connection,
 // and the seed does not determine which of them gets it first.
 func TestSameSeedProducesTheSameEvents(t *testing.T) {
 	if testing.Short() {

@@ -27,8 +27,8 @@ func largeInputs(bytes int) string {
 	return head + strings.Repeat("A", bytes-len(head)-len(tail)) + tail
 }
 
-// TestConcurrentOrdersWithLargeInputsUseBoundedMemory sends concurrent orders with large inputs and checks that the server's memory grows
-// by at most maxPhotoMemory for each order. docs/operators.md states the amount that this test measures if it runs
+// TestConcurrentOrdersWithLargeInputsUseBoundedMemory sends concurrent orders with large inputs and checks that the server's
+// memory grows by at most maxPhotoMemory for each order. docs/operators.md states the amount that this test measures if it runs
 // with the flag -photos 50.
 func TestConcurrentOrdersWithLargeInputsUseBoundedMemory(t *testing.T) {
 	if testing.Short() {

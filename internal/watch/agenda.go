@@ -218,11 +218,11 @@ func (a *agenda) scheduleNext(e *generation, now time.Time) {
 	a.pollAfter(e, curve.Gap(age, a.cfg.bounds()), e.polling.random.Draw(), now)
 }
 
-// retry schedules the next poll of a generation after a failed one. The parameter most is the maximum delay without jitter.
-func (a *agenda) retry(e *generation, err error, most time.Duration, now time.Time) {
+// retry schedules the next poll of a generation after a failed one. longest is the maximum delay without jitter.
+func (a *agenda) retry(e *generation, err error, longest time.Duration, now time.Time) {
 	e.polling.failures++
 	e.polling.lastErr = err.Error()
-	a.pollAfter(e, schedule.Backoff(e.polling.failures, a.cfg.MinInterval, most), e.polling.random.Draw(), now)
+	a.pollAfter(e, schedule.Backoff(e.polling.failures, a.cfg.MinInterval, longest), e.polling.random.Draw(), now)
 }
 
 func (a *agenda) historyOf(e *generation) history.Key {

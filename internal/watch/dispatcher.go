@@ -37,7 +37,7 @@ type worker struct {
 	serving  *delivery    // current delivery; guarded by the dispatcher's mutex
 	progress atomic.Int64 // number of events sent and turns completed; does not change while a delivery blocks the worker
 	seen     int64        // value of worker.progress at the last check
-	timer    *time.Timer  // fires at the next inspection
+	timer    *time.Timer  // fires at the next check of the progress
 }
 
 // enqueue adds a delivery to the queue, unless it is already queued or has ended. If a worker is running the delivery, the

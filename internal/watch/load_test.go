@@ -160,7 +160,7 @@ func TestFinishedGenerationsDoNotDelayAWatchOfEverything(t *testing.T) {
 		b.up.set("live", succeeded)
 		pass(time.Minute)
 		if last := all.look().updates[len(all.look().updates)-1]; last.ID != "live" || last.State != succeeded {
-			b.t.Error("a watch of everything did not get the terminal state of its only active generation while sixty others were watched")
+			b.t.Error("a watch of all generations did not get the terminal state of its only active generation while sixty others were watched")
 		}
 	})
 }

@@ -47,7 +47,8 @@ type Outcome int
 const (
 	// Named means that the catalog returned the order's generation.
 	Named Outcome = iota
-	// TurnedAway means that the catalog can't have accepted any attempt made during the lease: it rejected them, or none was sent.
+	// TurnedAway means that the catalog can't have accepted any attempt made during the lease: it rejected them, or none was
+	// sent.
 	TurnedAway
 	// KeyRefused means that the catalog rejected the order after it had checked the idempotency key. This proves that the
 	// catalog has no order with the key.

@@ -130,8 +130,8 @@ final class Attempts {
 
   /**
    * Waits before the next attempt. The delay is the longest of the back-off, the delay in the error and the argument
-   * {@code least}. It throws an exception if the limits of the call are reached or the caller ends the call. It also throws an
-   * exception if the argument {@code worth} is false, because a retry then can't help.
+   * {@code least}. The method throws an exception if the limits of the call are reached or the caller ends the call. It also
+   * throws one if the argument {@code worth} is false, because a retry then can't help.
    */
   void pause(EaselException error, boolean worth, Duration least) {
     if (isOver()) {

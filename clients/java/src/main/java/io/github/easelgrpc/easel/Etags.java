@@ -24,9 +24,9 @@ final class Etags {
   }
 
   /**
-   * Returns the etags for the next request: those of the latest changes, at most MOST_WANTED. If the watch has no list of generation
-   * IDs, the etags of succeeded and refunded renders are omitted. The catalog may no longer list such a render, and the server
-   * would then have to request it separately.
+   * Returns the etags for the next request: those of the latest changes, at most MOST_WANTED. If the watch has no list of
+   * generation IDs, the etags of succeeded and refunded renders are omitted. The catalog may no longer list such a render, and
+   * the server would then have to request it separately.
    */
   Map<String, String> wanted() {
     var ids = new ArrayList<>(known.keySet());
@@ -37,8 +37,8 @@ final class Etags {
   }
 
   /**
-   * Stores the etag of an update, and reports whether the update is new. If the watch has no list of generation IDs, the etag of a
-   * deleted generation is removed.
+   * Stores the etag of an update, and reports whether the update is new. If the watch has no list of generation IDs, the etag
+   * of a deleted generation is removed.
    */
   boolean add(Generation generation) {
     var id = generation.getGenerationId();
