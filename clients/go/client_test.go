@@ -34,7 +34,7 @@ func TestOrderSendsItsKeyAndExpireTimeWithEveryAttempt(t *testing.T) {
 	})
 }
 
-func TestOrderPassesANewKeyToOnKeyBeforeSending(t *testing.T) {
+func TestOrderReportsGeneratedKeyBeforeSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handed, sent := "", ""
 		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{func(request *easelv1.CreateGenerationRequest) error {

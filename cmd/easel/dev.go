@@ -73,8 +73,8 @@ const keptKey = "sandbox_live_held_by_easel_dev"
 // ledgerSuffix is appended to the file name in --db to form the file name of the ledger.
 const ledgerSuffix = ".ledger"
 
-// keep configures the facade's ledger. The ledger is stored in a file if the catalog's data is stored in a file, and otherwise
-// in memory. If there is a callers file, keep also configures this file, with key as the shared API key.
+// keep sets the facade's ledger: a file if the catalog's data is in a file, and otherwise memory. If a callers file is given, keep
+// also sets this file and the shared API key.
 func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 	facade.LedgerURL, facade.catalogName = ledger.InMemory, "the catalog of easel dev"
 	if c.DB != "" {

@@ -97,7 +97,7 @@ type requester struct {
 	jitter     *jitter
 }
 
-// attempt acquires a permit, and sends a request once. It passes the response to the function read, except for a deletion.
+// attempt acquires a permit, and sends a request once. Unless the request is a deletion, attempt calls read with the response.
 func (q *requester) attempt(ctx context.Context, cred Credential, r *request, read func(answer) error) error {
 	permit, err := q.acquire(ctx, cred, r.op)
 	if err != nil {

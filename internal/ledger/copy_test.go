@@ -47,7 +47,7 @@ func mustCopy(t *testing.T, from, to string) ledger.Copied {
 	return copied
 }
 
-func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
+func TestLedgerIsCopiedToPostgreSQLAndToSQLite(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
 		lived(t, from, 60)
 		there, back := proctest.Database(t), "sqlite:"+filepath.Join(t.TempDir(), "back.db")

@@ -39,8 +39,8 @@ func TestIncompleteListedFinalStateIsRead(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				r.placeWithoutCharge(0)
-				s.tellsEvents(row.told...) // reopens the ledger, which the next line passes to the replica
-				r.orders.Ledger = s.ledger
+				s.tellsEvents(row.told...)
+				r.orders.Ledger = s.ledger // tellsEvents has opened the ledger again
 				time.Sleep(time.Minute)
 				s.box.Inject(sandbox.Fault{Route: "GET /generations", Set: map[string]any{row.without: nil}})
 				listed, err := r.client.List(s.Context(), r.held("studio"), time.Now())

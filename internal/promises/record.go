@@ -60,7 +60,7 @@ const (
 
 // Event is one entry of a Record: an observation by a caller, or the start or end of a fault.
 type Event struct {
-	At    time.Duration // time since the start of the record
+	At    time.Duration // time since the recording started
 	Actor string        // "OWNER.NAME"
 	Seq   int
 	Kind  string

@@ -173,8 +173,8 @@ func TestEventsAreVisibleToTheirOwnerAndOperators(t *testing.T) {
 	}, withEvents)
 }
 
-// overVirtualTeams runs a scenario over gRPC and over REST, in virtual time. Each run has a new stack with a shared API
-// key. The functions in change modify the stack's options. The scenario's parameter c is the caller "shop".
+// overVirtualTeams runs a scenario twice in virtual time: over gRPC and over REST. Each run has a new stack with a shared API
+// key and the caller "shop", which is the scenario's parameter c. The functions in change modify the stack's options.
 func overVirtualTeams(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {

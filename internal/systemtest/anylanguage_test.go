@@ -32,10 +32,10 @@ func TestProtoTreeMatchesDescriptorSet(t *testing.T) {
 	}
 	parsed, set := theirs(t, compiled), theirs(t, filepath.Join(proctest.Root, "gen", "easel.binpb"))
 	if len(set) != len(files) {
-		t.Errorf("the set has %d files, the tree %d", len(set), len(files))
+		t.Errorf("gen/easel.binpb has %d files, want %d", len(set), len(files))
 	}
 	if diff := cmp.Diff(set, parsed, protocmp.Transform()); diff != "" {
-		t.Errorf("the set (-) differs from the tree (+)\n%s", diff)
+		t.Errorf("gen/easel.binpb (-) differs from the .proto files (+)\n%s", diff)
 	}
 }
 

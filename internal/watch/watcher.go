@@ -53,8 +53,8 @@ type subscriber struct {
 	at int32
 }
 
-// waits returns the number of generations that a watcher waits for. The parameter listed is the number of listed generations.
-// Only a watcher of all generations waits for them.
+// waits returns the number of generations that a watcher waits for. listed is the number of generations in the catalog's list.
+// Only a watcher of all generations waits for the listed ones.
 func (w *watcher) waits(listed int) int {
 	if w.everything {
 		return max(listed, w.pending, 1)

@@ -88,7 +88,7 @@ interface Pause {
 /** Maximum delay in milliseconds before a retry. If the server requests a longer delay, the call fails. */
 const longestAsked = 3_600_000;
 
-/** A read fails after this many errors that request a delay. */
+/** A read fails after this many errors with a requested delay. */
 const mostAsked = 10;
 
 /** Counts the attempts of one call, and decides whether and when the call is retried. */
@@ -99,7 +99,7 @@ export class Attempts {
   readonly #timeoutMs: number;
   readonly #most: number;
   #end = 0;
-  #spent = { asked: 0, unasked: 0 }; // numbers of errors since the last success; asked counts errors that request a delay, unasked counts the others
+  #spent = { asked: 0, unasked: 0 }; // numbers of errors since the last success; asked counts errors with a requested delay, unasked counts the others
   #failingSince: number | undefined = performance.now(); // start of the current series of failures; undefined after a success
   #warned = false;
   #last: EaselError | undefined; // last error that was not caused by the timeout or the signal

@@ -20,7 +20,7 @@ E = TypeVar("E", bound=Error)
 
 LONGEST = 10  # maximum back-off in seconds, before jitter
 LONGEST_ASKED = 3600  # maximum delay in seconds before a retry; if the server requests a longer delay, the call fails
-MOST_ASKED = 10  # a read fails after this many errors that request a delay
+MOST_ASKED = 10  # a read fails after this many errors with a requested delay
 WARN_AFTER = 5  # seconds; a warning is logged if, at the next attempt, the call has been failing for this long
 WARN_INTERVAL = 60  # minimum interval in seconds between warnings about one method
 

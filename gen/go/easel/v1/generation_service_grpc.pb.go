@@ -236,10 +236,10 @@ type GenerationServiceClient interface {
 	//     the server is stopping, or the stream has reached its maximum age.
 	//   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
 	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
-	// DownloadGeneration streams the bytes of a result in chunks. The first chunk has the field info.
-	// The last chunk has the field summary if the complete result was read. If a request to the
-	// catalog is interrupted, Easel resumes it and the stream continues. The stream ends with OK only
-	// if every requested byte was sent.
+	// DownloadGeneration streams the bytes of a result in chunks. In the first chunk, info is set. In
+	// the last chunk, summary is set if the complete result was read. If a request to the catalog is
+	// interrupted, Easel resumes it and the stream continues. The stream ends with OK only if every
+	// requested byte was sent.
 	//
 	// If the operator keeps copies of results, each result is copied once after its render succeeds.
 	// Downloads then read the copy, even while the catalog is unavailable or after the catalog has
@@ -620,10 +620,10 @@ type GenerationServiceServer interface {
 	//     the server is stopping, or the stream has reached its maximum age.
 	//   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
 	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
-	// DownloadGeneration streams the bytes of a result in chunks. The first chunk has the field info.
-	// The last chunk has the field summary if the complete result was read. If a request to the
-	// catalog is interrupted, Easel resumes it and the stream continues. The stream ends with OK only
-	// if every requested byte was sent.
+	// DownloadGeneration streams the bytes of a result in chunks. In the first chunk, info is set. In
+	// the last chunk, summary is set if the complete result was read. If a request to the catalog is
+	// interrupted, Easel resumes it and the stream continues. The stream ends with OK only if every
+	// requested byte was sent.
 	//
 	// If the operator keeps copies of results, each result is copied once after its render succeeds.
 	// Downloads then read the copy, even while the catalog is unavailable or after the catalog has

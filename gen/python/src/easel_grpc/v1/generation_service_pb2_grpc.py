@@ -352,10 +352,10 @@ class GenerationServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DownloadGeneration(self, request, context):
-        """DownloadGeneration streams the bytes of a result in chunks. The first chunk has the field info.
-        The last chunk has the field summary if the complete result was read. If a request to the
-        catalog is interrupted, Easel resumes it and the stream continues. The stream ends with OK only
-        if every requested byte was sent.
+        """DownloadGeneration streams the bytes of a result in chunks. In the first chunk, info is set. In
+        the last chunk, summary is set if the complete result was read. If a request to the catalog is
+        interrupted, Easel resumes it and the stream continues. The stream ends with OK only if every
+        requested byte was sent.
 
         If the operator keeps copies of results, each result is copied once after its render succeeds.
         Downloads then read the copy, even while the catalog is unavailable or after the catalog has

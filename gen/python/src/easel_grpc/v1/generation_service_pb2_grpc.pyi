@@ -242,10 +242,10 @@ class GenerationServiceStub:
       - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
     """
     DownloadGeneration: _grpc.UnaryStreamMultiCallable[_generation_service_pb2.DownloadGenerationRequest, _generation_service_pb2.DownloadGenerationResponse]
-    """DownloadGeneration streams the bytes of a result in chunks. The first chunk has the field info.
-    The last chunk has the field summary if the complete result was read. If a request to the
-    catalog is interrupted, Easel resumes it and the stream continues. The stream ends with OK only
-    if every requested byte was sent.
+    """DownloadGeneration streams the bytes of a result in chunks. In the first chunk, info is set. In
+    the last chunk, summary is set if the complete result was read. If a request to the catalog is
+    interrupted, Easel resumes it and the stream continues. The stream ends with OK only if every
+    requested byte was sent.
 
     If the operator keeps copies of results, each result is copied once after its render succeeds.
     Downloads then read the copy, even while the catalog is unavailable or after the catalog has
@@ -491,10 +491,10 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
       - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
     """
     DownloadGeneration: _aio.UnaryStreamMultiCallable[_generation_service_pb2.DownloadGenerationRequest, _generation_service_pb2.DownloadGenerationResponse]  # type: ignore[assignment]
-    """DownloadGeneration streams the bytes of a result in chunks. The first chunk has the field info.
-    The last chunk has the field summary if the complete result was read. If a request to the
-    catalog is interrupted, Easel resumes it and the stream continues. The stream ends with OK only
-    if every requested byte was sent.
+    """DownloadGeneration streams the bytes of a result in chunks. In the first chunk, info is set. In
+    the last chunk, summary is set if the complete result was read. If a request to the catalog is
+    interrupted, Easel resumes it and the stream continues. The stream ends with OK only if every
+    requested byte was sent.
 
     If the operator keeps copies of results, each result is copied once after its render succeeds.
     Downloads then read the copy, even while the catalog is unavailable or after the catalog has
@@ -791,10 +791,10 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _generation_service_pb2.DownloadGenerationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_generation_service_pb2.DownloadGenerationResponse], _abc.AsyncIterator[_generation_service_pb2.DownloadGenerationResponse]]:
-        """DownloadGeneration streams the bytes of a result in chunks. The first chunk has the field info.
-        The last chunk has the field summary if the complete result was read. If a request to the
-        catalog is interrupted, Easel resumes it and the stream continues. The stream ends with OK only
-        if every requested byte was sent.
+        """DownloadGeneration streams the bytes of a result in chunks. In the first chunk, info is set. In
+        the last chunk, summary is set if the complete result was read. If a request to the catalog is
+        interrupted, Easel resumes it and the stream continues. The stream ends with OK only if every
+        requested byte was sent.
 
         If the operator keeps copies of results, each result is copied once after its render succeeds.
         Downloads then read the copy, even while the catalog is unavailable or after the catalog has

@@ -15,7 +15,7 @@ import java.util.stream.Stream;
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
   private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay before a retry; if the server requests a longer delay, the call fails
-  private static final int MOST_ASKED = 10; // a read fails after this many errors that request a delay
+  private static final int MOST_ASKED = 10; // a read fails after this many errors with a requested delay
   private static final long WARN_AFTER = 5000; // milliseconds; a warning is logged if, at the next attempt, the call has been failing for this long
 
   /**
