@@ -64,6 +64,10 @@ NIGHTLY = ./internal/siege ./internal/bench
 POSTGRES = command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
   echo "SKIP: PostgreSQL is not installed, so no test runs on it" >&2
 
+# The tests that prove a guarantee of the README fail without PostgreSQL. They would otherwise be skipped.
+NEED_POSTGRES = command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
+  { echo "PostgreSQL is not installed, and this test needs it: install the package postgresql" >&2; exit 1; }
+
 # Without this variable no test runs on PostgreSQL.
 test-race test-system test-replicas test-content torture: export EASEL_TEST_POSTGRES = default
 
@@ -179,9 +183,11 @@ test-attacks: ## Run each attack in its documented size, and print another calle
 	  $$(grep -rl --include='*_test.go' '^func TestAttack' internal cmd | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 test-replicas: ## Kill, stop, cut off and replace real replicas with 5,000 watches, and kill three during orders of teams with events
+	@$(NEED_POSTGRES)
 	$(GO) test ./internal/torture -count=1 -v -run 'Replicas|TheLedgerEquals' -timeout 45m -watches 5000 -measured 1m
 
 test-content: .build/s3 ## Copy 10,000 results through kills of Easel, a store and the catalog
+	@$(NEED_POSTGRES)
 	$(GO) test ./internal/torture -count=1 -v -run EachResultIsCopied -timeout 90m -results 10000 -result-rounds 2
 
 # Tests that fail behind PgBouncer, because they depend on sessions: session limits, rejected connections, other sessions,
@@ -193,6 +199,7 @@ test-postgres: ## Run the tests of the ledger on PostgreSQL with ICU en-US, with
 	EASEL_TEST_POSTGRES=pooled $(GO) test -count=1 -timeout 30m -skip '$(SESSIONS)' ./internal/ledger
 
 torture: ## Kill the real program 1,200 times over 10,000 orders, then with a ledger and PostgreSQL too, and check the accounts (minutes)
+	@$(NEED_POSTGRES)
 	$(GO) test ./internal/torture -count=1 -v -run KillsAndConnectionCuts -timeout 20m \
 	  -orders 10000 -kills 1000 -catalog-kills 200 -cuts 5000 -limit 18m
 	$(GO) test ./internal/torture -count=1 -v -run TheLedgerEquals -timeout 25m \

@@ -146,7 +146,7 @@ func (f Filter) states(c *clauses) {
 	}
 }
 
-// selectsOnly reports whether every status in f.Statuses is one of the given statuses.
+// selectsOnly reports whether the given statuses include every status in f.Statuses.
 func (f Filter) selectsOnly(statuses ...lifecycle.Status) bool {
 	return !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
 }
