@@ -72,7 +72,8 @@ func newScripted(t *testing.T, s *script) *scripted {
 	t.Cleanup(server.Stop)
 	served.wire = proctest.NewWire(t, listener.Addr().String())
 	if s.Dead {
-		served.wire.Close() // closes the listener, so that the program can't connect
+		served.wire.Close()
+		served.wire.Address = proctest.DeadAddress(t)
 	}
 	return served
 }

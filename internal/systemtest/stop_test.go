@@ -28,7 +28,7 @@ func TestProcessExitsInTenSecondsDespiteCollectorFaults(t *testing.T) {
 	after := proctest.Settings{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // 6 s, which exceeds both the lag of 2 s and the drain timeout of 4 s
 	stuck, slow := deadCollector(t), startCollector(t, lag)
 	services := map[string]traced{}
-	for kind, endpoint := range map[string]string{"dead": "http://127.0.0.1:" + freePort(t), "stuck": "http://" + stuck.Address, "slow": "http://" + slow.addr} {
+	for kind, endpoint := range map[string]string{"dead": "http://" + proctest.DeadAddress(t), "stuck": "http://" + stuck.Address, "slow": "http://" + slow.addr} {
 		settings := after
 		if kind == "stuck" {
 			settings = after.With(proctest.Settings{"EASEL_DRAIN_TIMEOUT": "4s"}) // a short drain timeout, because the server spends most of it waiting for the order
