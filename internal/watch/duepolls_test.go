@@ -13,7 +13,8 @@ func read(id string, urgency float64) candidate {
 }
 
 // swept, first and hinted return a candidate whose field of the same name is true. first also sets swept.
-func swept(id string) candidate  { return candidate{e: &generation{id: id}, swept: true} }
+func swept(id string) candidate { return candidate{e: &generation{id: id}, swept: true} }
+
 func first(id string) candidate  { return candidate{e: &generation{id: id}, swept: true, first: true} }
 func hinted(id string) candidate { return candidate{e: &generation{id: id}, hinted: true} }
 
