@@ -40,13 +40,14 @@ func waiting(since time.Time) func() map[string]limiter.State {
 	}
 }
 
-// in adds the API key k to a snapshot, and increments the snapshot's count of API keys in k's condition.
+// The function in adds the API key k to a snapshot, and increments the snapshot's count of API keys in k's
+// condition.
 func in(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Credentials = append(hub.Credentials, k)
 	hub.Stats.Conditions[k.Condition]++
 }
 
-// reads returns a function that makes l the result of a status's function Ledger.
+// reads returns a function that replaces a status's reading of the ledger with l.
 func reads(l ledger.Reading) func(*watch.Snapshot, *Status) {
 	return func(_ *watch.Snapshot, s *Status) { s.Ledger = func() ledger.Reading { return l } }
 }
