@@ -12,7 +12,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// observed returns a generation in the given state. Its ObserveTime is the current time minus ago.
+// observed returns a generation whose state was observed the given time ago.
 func observed(state easelv1.State, ago time.Duration) *easelv1.Generation {
 	g := render("gen_1", state)
 	g.ObserveTime = timestamppb.New(time.Now().Add(-ago))

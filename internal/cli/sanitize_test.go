@@ -212,7 +212,7 @@ func TestAttackByServerTextCannotInjectTerminalCodes(t *testing.T) {
 }
 
 // wantJSON checks that text consists of valid JSON values, and that each generation ID in a top-level object is
-// terminaltest.Evil, unchanged. The parameter what names the output in test errors.
+// terminaltest.Evil, unchanged.
 func wantJSON(t *testing.T, what, text string) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))
