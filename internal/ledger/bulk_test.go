@@ -33,8 +33,8 @@ func eventsOf(state ledger.EventState, age time.Duration) string {
 		strings.Repeat("x", 600), state, time.Now().Add(-age).UnixMicro())
 }
 
-// ordersOf returns a statement that writes orders of the given age, one for each number n in a series. The caller
-// must replace {numbers} in the statement with the series, a result of seriesOf.
+// ordersOf returns a statement that inserts orders of the given age, one for each number in {numbers}. This
+// placeholder must be replaced with the result of seriesOf.
 func ordersOf(owner string, state lifecycle.State, age time.Duration) string {
 	generation, settled := "NULL", 0
 	if state == lifecycle.Placed {

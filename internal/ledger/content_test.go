@@ -102,7 +102,6 @@ func TestOnlyLatestLeaseHolderRecordsResultCopy(t *testing.T) {
 	})
 }
 
-// A copy that is requested after another copy was recorded needs a new job.
 func TestResultCopyRequestedAgainGetsNewJob(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
@@ -127,7 +126,6 @@ func TestResultCopyRequestedAgainGetsNewJob(t *testing.T) {
 	})
 }
 
-// If a copy is requested during the last attempt for an earlier request, the job gets another attempt.
 func TestResultCopyRequestedInLastAttemptGetsAnotherAttempt(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")

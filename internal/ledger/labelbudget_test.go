@@ -10,8 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// labeled returns a request for an order with the given value of the label project. The parameter daily is the daily
-// budget of this value, in cents.
+// labeled returns a request for an order whose label "project" has the given value. daily is the daily budget of
+// this value, in cents.
 func labeled(key, project string, daily int64) ledger.Request {
 	r := request(key)
 	r.Labels = map[string]string{"project": project, "job": "7"}

@@ -68,8 +68,7 @@ func call(t *testing.T, l *ledger.Ledger, r ledger.Request) (ledger.Order, lifec
 	return o, step
 }
 
-// wantAction passes r to Ledger.Call, and checks that the returned step has the action want. The parameter what is a
-// description of the case for the failure message.
+// wantAction passes r to Ledger.Call, and checks the action in the returned step.
 func wantAction(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle.Action, what string) {
 	t.Helper()
 	if _, step := call(t, l, r); step.Action != want {
@@ -77,8 +76,7 @@ func wantAction(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle
 	}
 }
 
-// wantAnswer passes r to Ledger.Call, and checks that the returned step has the answer want. The argument what
-// describes the case in failure messages.
+// wantAnswer passes r to Ledger.Call, and checks the answer in the returned step.
 func wantAnswer(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle.Answer, what string) {
 	t.Helper()
 	if _, step := call(t, l, r); step.Answer != want {
@@ -323,8 +321,8 @@ func TestALedgerBelongsToOneCatalog(t *testing.T) {
 	})
 }
 
-// If the order's row still equals the order in Conclusion.Written, Conclude records the outcome without reading the
-// row.
+// If Conclusion.Written is set, Conclude tries to record the outcome without reading the order's row. It must notice if
+// the row has changed in the meantime.
 func TestConcludeDetectsOrderChangedSinceWrite(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

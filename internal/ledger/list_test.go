@@ -10,7 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// several writes the orders of two owners. The last order has no outcome.
+// The function several writes four orders of the owner "studio" and one
+// of the owner "print". The last order has no outcome.
 func several(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	for n, owner := range []string{"studio", "print", "studio", "studio", "studio"} {

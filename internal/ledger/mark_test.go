@@ -27,9 +27,8 @@ func backedUp(t *testing.T, url string) (restored string) {
 	return "sqlite:" + file
 }
 
-// dumped copies a PostgreSQL database with pg_dump and pg_restore. from is the URL of the database to dump,
-// and to is the URL of the database into which the dump is restored. dumped passes flags to pg_restore, and
-// returns to.
+// dumped copies a PostgreSQL database with pg_dump and pg_restore. The parameters from and to are the URLs of the
+// source and the target. dumped passes flags to pg_restore, and returns the target's URL.
 func dumped(t *testing.T, from, to string, flags ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ledger.dump")

@@ -87,7 +87,7 @@ func usageOf(all []reported, q ledger.UsageQuery) []ledger.Usage {
 	return rows
 }
 
-// A report, which reads the daily rollups, must equal the sum of the orders.
+// A report reads daily rollups. The test computes the expected sums from the orders.
 func TestUsageReportEqualsSumOfOrders(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test needs no secure random numbers

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// looks contains the possible observations of a generation. Successive observations are 20 s apart. The catalog may
-// report the charge early, late or never. A read may fail to find the generation. Such a read is witnessed if another
-// read succeeded at about the same time. A call through Easel may delete the generation.
+// looks contains the possible observations of a generation. The catalog may report the charge early, late or never. A
+// read that does not find the generation is witnessed if another read succeeded at about the same time.
 var looks = map[string]Observation{
 	"queued":                            {Status: Queued},
 	"queued, zero charge":               {Status: Queued, CostCents: new(int64(0))},
@@ -84,8 +83,8 @@ func (s seen) next(look Observation) seen {
 	return s
 }
 
-// broken returns a description of the promise that is broken if the observation look changes the state from before to s.
-// It returns an empty string if no promise is broken.
+// broken compares the state s with the state before the latest observation. It returns a description of the promise that
+// the change breaks, or an empty string if it breaks none.
 func (s seen) broken(before seen, look Observation) string {
 	m := s.Money()
 	counted := m.SpentCents() + m.ReservedCents

@@ -63,8 +63,9 @@ func (w *world) follows(before world) string {
 	return ""
 }
 
-// concludes simulates a crash of all processes, after which nothing else fails and callers repeat the held orders. It
-// reports whether no promise is broken and every order gets an outcome. Orders that may no longer be sent need no outcome.
+// concludes simulates a crash of all processes, after which nothing else fails and callers repeat the orders that a
+// restore has put on hold. It reports whether no promise is broken and every order gets an outcome. Orders that may no
+// longer be sent need no outcome.
 func (w world) concludes() bool {
 	w.replicas = [replicas]replica{} // all running processes crash
 	for row := range w.written {

@@ -64,7 +64,7 @@ type world struct {
 	gaveUp   [mostRows]bool // whether, before the restore, a caller received not_placed for an order that the backup contains
 	unasked  bool           // whether the recovery has resent an order for which the caller had received not_placed
 
-	charges [mostRows]uint8 // number of generations that the catalog has created and charged for each row
+	charges [mostRows]uint8 // for each order in rows, the number of generations that the catalog has created and charged
 	forgot  bool            // whether the catalog has forgotten the idempotency key
 	late    [mostRows]bool  // whether a request for the row is in flight although no process waits for its response
 	fault   bool            // whether the ledger has reported a contradiction
@@ -124,8 +124,9 @@ func (w *world) exists(of team) bool {
 	return w.lost > 0
 }
 
-// take changes the world as if the catalog had received a row's request. The catalog charges the order unless it already has a
-// generation for the idempotency key under the same API key. rotated is true if the API key has changed since the first attempt.
+// take models the arrival of an order's request at the catalog. The catalog charges the order unless it already has a
+// generation for the idempotency key under the same API key. rotated is true if the API key has changed since the first
+// attempt.
 func (w *world) take(row uint8, rotated bool) {
 	if !w.exists(w.teams[row]) || w.forgot || rotated {
 		w.charges[row]++
@@ -145,8 +146,8 @@ func (w *world) say(r *replica, answer Answer) {
 	*r = replica{}
 }
 
-// next calls the function visit with every world that can directly follow w. The methods below "add" such a world by
-// calling a function named also. It applies a change to a copy of w, and passes the copy to visit.
+// next calls the function visit with every world that can directly follow w. For each of these worlds, the methods below call a
+// function named also: it applies a change to a copy of w, and passes the copy to visit.
 func (w world) next(visit func(*world)) {
 	var changed world
 	also := func(change func(*world)) {
@@ -195,7 +196,7 @@ func (r replica) order() (n int) {
 	return n
 }
 
-// step adds each world that can follow the next step of replica n.
+// step models each possible next step of replica n.
 func (w world) step(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if r.at != idle {
@@ -225,7 +226,7 @@ func (w world) step(n int, also func(func(*world))) {
 	}
 }
 
-// begin adds each world that can follow when replica n receives a call or starts a recovery.
+// begin models a call to replica n, and the start of a recovery by replica n.
 func (w world) begin(n int, also func(func(*world))) {
 	if w.calls < mostCalls && !w.removed {
 		row, at := w.row(w.team)
@@ -248,8 +249,8 @@ func (w world) begin(n int, also func(func(*world))) {
 	}
 }
 
-// repeat changes the world as if a caller had sent its order again. If the order is on hold, an earlier check of the
-// account by the operator no longer counts.
+// repeat models that a caller sends its order again. If a restore has put the order on hold, an earlier check of the account by
+// the operator no longer counts.
 func (w *world) repeat(row uint8) {
 	w.gaveUp[row] = false
 	if w.rows[row].Held {
@@ -257,15 +258,14 @@ func (w *world) repeat(row uint8) {
 	}
 }
 
-// leased changes the world as if a replica had acquired a lease.
+// leased records that replica n has acquired an order's lease.
 func (w *world) leased(n int, row uint8, order Order, called bool) {
 	w.rows[row] = order
 	w.replicas[n] = replica{at: checking, row: row, lease: uint8(order.Leases), called: called}
 }
 
-// write adds each world that can follow when replica n commits an order. The commit can fail, or it can succeed although
-// its response is lost. The order is not written if the caller's other team has an order under the same key. This holds
-// even if the replica does not know that the caller has changed teams.
+// write models the commit of an order by replica n. The commit can fail, or it can succeed although its response is lost. The
+// order is not written if any of the teams of the caller has an open or placed order under the same key.
 func (w world) write(n int, also func(func(*world))) {
 	of := w.replicas[n].team
 	also(func(w *world) { w.replicas[n] = replica{} }) // nothing is committed
@@ -281,8 +281,7 @@ func (w world) write(n int, also func(func(*world))) {
 	also(func(w *world) { w.add(order, of); w.replicas[n] = replica{} }) // the commit succeeded, but the replica does not receive the response
 }
 
-// add writes an order. An operator who has checked the account must check it again, unless the earlier check has already
-// led to a decision.
+// add writes an order. The operator's earlier check of the account no longer counts, unless it has already led to a decision.
 func (w *world) add(order Order, of team) {
 	w.rows[w.written], w.teams[w.written] = order, of
 	w.written++
@@ -291,8 +290,8 @@ func (w *world) add(order Order, of team) {
 	}
 }
 
-// refuse adds the world that follows when replica n rejects an order before writing it. The caller receives not_placed only
-// if no order uses the key.
+// refuse models that replica n rejects an order before writing it. The caller receives not_placed only if no order uses the
+// key.
 func (w world) refuse(n int, also func(func(*world))) {
 	also(func(w *world) {
 		r := &w.replicas[n]
@@ -303,8 +302,7 @@ func (w world) refuse(n int, also func(func(*world))) {
 	})
 }
 
-// check adds the world that follows a check by replica n: either the replica may send an attempt, or it has finished the
-// attempts.
+// check decides whether replica n may send an attempt. Otherwise, the replica has finished its attempts.
 func (w world) check(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if !w.rows[r.row].May(int(r.lease)) {
@@ -314,8 +312,8 @@ func (w world) check(n int, also func(func(*world))) {
 	also(func(w *world) { w.replicas[n].at, w.replicas[n].rotated = armed, w.rows[r.row].Rotated })
 }
 
-// attempt adds the worlds that can result when replica n tries to send a POST. In one of them, the POST is not sent,
-// because there is no connection, or because the resend window or the lease has ended since the last check.
+// attempt models each possible result when replica n tries to send a POST. The POST may not be sent, because there is no
+// connection, or because the resend window or the lease has ended since the last check.
 func (w world) attempt(n int, also func(func(*world))) {
 	row, rotated := w.replicas[n].row, w.replicas[n].rotated
 	after := func(w *world) *replica {
@@ -358,8 +356,8 @@ func (w world) outcome(r replica) Outcome {
 	return TurnedAway // the order was rejected or never sent
 }
 
-// record adds the worlds for each possible result of committing the outcome: the commit fails, it succeeds, or it succeeds
-// but its response is lost. After a lost response, the replica may record the outcome again.
+// record models each possible result of committing the outcome: the commit fails, it succeeds, or it succeeds but its response
+// is lost. After a lost response, the replica may record the outcome again.
 func (w world) record(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	also(func(w *world) { w.say(&w.replicas[n], Unknown) }) // the outcome is not committed
@@ -376,8 +374,8 @@ func (w world) record(n int, also func(func(*world))) {
 	})
 }
 
-// answer adds the world that follows when replica n responds to the caller of a rejected order. The response is Unknown
-// if another order uses the key by now, and otherwise NotPlaced.
+// answer models the response to the caller of a rejected order. The response is NotPlaced, or Unknown if another order already
+// uses the key.
 func (w world) answer(n int, also func(func(*world))) {
 	also(func(w *world) {
 		answer := NotPlaced
@@ -388,8 +386,7 @@ func (w world) answer(n int, also func(func(*world))) {
 	})
 }
 
-// elsewhere adds the worlds that can result from an event outside the replicas, such as the expiry of a lease or the late
-// arrival of a request.
+// elsewhere models each possible event outside the replicas, such as the expiry of a lease or the late arrival of a request.
 func (w world) elsewhere(also func(func(*world))) {
 	for row := range w.written {
 		if w.late[row] {
@@ -417,14 +414,14 @@ func (w world) elsewhere(also func(func(*world))) {
 			}
 		})
 	}
-	if w.team == 0 && !w.removed && w.quotes() { // a change matters only during a quote; at other times, it could as well precede the first call
+	if w.team == 0 && !w.removed && w.quotes() { // a change of the team or a removal matters only while an order is quoted
 		also(func(w *world) { w.team = 1 })
 		also(func(w *world) { w.removed = true })
 	}
 }
 
-// restore adds the world in which a backup of the ledger has just been created. If there is a backup and no request is in
-// flight, it adds the world in which all processes have stopped and the backup has been restored.
+// restore models the creation of a backup of the ledger, and the restore of this backup. Before the restore, all processes
+// stop, and no request is in flight.
 func (w world) restore(also func(func(*world))) {
 	if !w.restored && w.backup == (backup{}) && w.written == 1 && w.rows[0].State == Open {
 		also(func(w *world) { w.backup = backup{w.rows, w.written} })
@@ -457,9 +454,8 @@ func (w *world) quotes() bool { return w.replicas[0].at == writing || w.replicas
 // calm reports whether no request is in flight.
 func (w *world) calm() bool { return w.late == [mostRows]bool{} }
 
-// quiet adds each world that can follow after a long time without other events. The resend window ends, even while a
-// replica is paused. The catalog remembers keys for longer than the window, so it may forget the key only after the
-// window has ended, and only when nothing is in flight. An operator may check the account, and decide in a later step.
+// quiet models events after a long wait. The resend window can end, even while a replica is paused. Afterwards, the catalog can
+// forget the idempotency key if no request is in flight. An operator can check the account, and decide in a later step.
 func (w world) quiet(also func(func(*world))) {
 	if w.written == 0 {
 		return
@@ -489,7 +485,7 @@ func (w world) quiet(also func(func(*world))) {
 	}
 }
 
-// resolve adds the world in which the operator has made the decision that follows from the latest check of the account.
+// resolve models the operator's decision after the latest check of the account.
 func (w world) resolve(also func(func(*world))) {
 	if w.written == 0 || w.looked != seenOne && w.looked != seenNone {
 		return
