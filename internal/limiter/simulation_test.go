@@ -26,7 +26,7 @@ type catalog struct {
 	lost        float64 // number of tokens that were lost because the bucket was full; tokens that were lost during a pause do not count
 }
 
-// send sends an owner's request and reports whether the catalog accepts it. It releases p with the result.
+// send sends an owner's request and reports whether the catalog accepts it. It releases the request's permit p.
 func (c *catalog) send(owner string, p *limiter.Permit) bool {
 	time.Sleep(c.latency / 2)
 	passes := c.take(owner)
