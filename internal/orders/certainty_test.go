@@ -69,8 +69,8 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var plainOrder = order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"}
 
-// createWithin places the order o in a call with the timeout patience. It then calls c.Close, which waits until the order's
-// submission has finished.
+// createWithin places the order o with the given timeout. It then calls c.Close, which waits until the order's submission
+// has finished.
 func createWithin(t *testing.T, c *client, cred catalog.Credential, o order, patience time.Duration) (orders.Receipt, *orders.Error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -197,7 +197,7 @@ func TestResendsAreLimitedWhileDailyCapIsReached(t *testing.T) {
 		defer cancel()
 		before := upstream.posts.Load()
 		var others sync.WaitGroup
-		others.Go(func() { // new orders, which probe the cap once a minute
+		others.Go(func() { // places new orders, one of which probes the daily cap each minute
 			for n := 0; ctx.Err() == nil; n++ {
 				one := plainOrder
 				one.IdempotencyKey = fmt.Sprint("new", n)

@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// lists simulates a caller's list request: it passes the catalog's list to ListedLater. It returns the status in the ledger
-// afterwards. Both the ledger and the catalog's list must contain exactly one generation.
+// lists passes the catalog's list to ListedLater, as a caller's list request does. The ledger and the list must each
+// contain exactly one generation. The result is this generation's status in the ledger after the call.
 func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) lifecycle.Status {
 	r.Helper()
 	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)
@@ -40,7 +40,7 @@ func TestIncompleteListedFinalStateIsRead(t *testing.T) {
 				r := s.replica()
 				r.placeWithoutCharge(0)
 				s.tellsEvents(row.told...)
-				r.orders.Ledger = s.ledger // tellsEvents has opened the ledger again
+				r.orders.Ledger = s.ledger // necessary, because tellsEvents replaces s.ledger
 				time.Sleep(time.Minute)
 				s.box.Inject(sandbox.Fault{Route: "GET /generations", Set: map[string]any{row.without: nil}})
 				listed, err := r.client.List(s.Context(), r.held("studio"), time.Now())

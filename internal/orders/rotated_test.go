@@ -53,7 +53,7 @@ func TestAPIKeyRotationDuringRecoveryCausesNoSecondCharge(t *testing.T) {
 func TestOwnUncertainAttemptKeepsOutcomeUnknown(t *testing.T) {
 	for name, row := range map[string]struct {
 		meanwhile func(*stack, ledger.Order)
-		refused   bool // whether the caller loses the permission to order this model during the attempt
+		refused   bool // whether the caller loses, during the attempt, its permission to order this model
 	}{
 		"lease held by another replica, then ledger unavailable": {meanwhile: func(s *stack, o ledger.Order) {
 			_, _, err := s.ledger.Call(s.Context(), ledger.Request{

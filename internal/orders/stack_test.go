@@ -209,7 +209,7 @@ func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// answers sets the function that replaces the responses to orders.
+// The method answers sets the function that replaces the responses to orders.
 func (r *replica) answers(f func(*http.Request, *http.Response) (*http.Response, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,7 +261,7 @@ func within(limit *int64) func(*orders.Request) {
 	}
 }
 
-// befores sets r.before, a function that is called before each request is sent.
+// The method befores sets a function that is called before each request is sent.
 func (r *replica) befores(f func(*http.Request) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
