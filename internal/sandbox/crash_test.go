@@ -141,8 +141,8 @@ func startChild(t *testing.T, path string) (*exec.Cmd, string) {
 	return child, strings.TrimSpace(url)
 }
 
-// surviveKill starts a catalog and sends orders. After some responses, it kills the catalog at a random time. It stores
-// the orders that received a response in c.accepted.
+// surviveKill starts a catalog and sends orders. After some responses, it kills the catalog at a random time. It adds
+// the orders that received a response to c.accepted.
 func (c *client) surviveKill(t *testing.T, path string) {
 	t.Helper()
 	child, url := startChild(t, path)

@@ -121,8 +121,8 @@ func plain(word string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(word))
 }
 
-// readingRules returns the words in internal/catalog/membernames.go, keyed by table name. For a table that maps words to
-// values, each key consists of the table name, a space and the name of a value.
+// readingRules returns the strings in internal/catalog/membernames.go, keyed by the name of their table. If a table maps
+// strings to constants, the key also contains the name of the constant, after a space.
 func readingRules(t *testing.T) map[string][]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../catalog/membernames.go", nil, 0)

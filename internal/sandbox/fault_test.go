@@ -170,7 +170,7 @@ func TestOversizeFaultReturnsLargeValidJSON(t *testing.T) {
 	}
 }
 
-// content orders a generation whose result is a file, waits until it has succeeded, and returns the path
+// content creates a generation whose result is a file, waits until it has succeeded, and returns the path
 // and the bytes of the file.
 func (sh *account) content() (path string, whole []byte) {
 	id := sh.create(small)

@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// draw orders a generation whose result is a file, waits until it has succeeded, and downloads the
-// file.
+// draw creates a generation whose result is a file, waits until it has succeeded, and downloads
+// the file.
 func (sh *account) draw(model, inputs string) reply {
 	sh.t.Helper()
 	id := sh.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))

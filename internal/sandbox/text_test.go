@@ -10,8 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// write orders a generation whose result is a text, waits long enough for it to finish, and returns
-// the text.
+// write creates a generation whose result is a text, waits long enough for it to finish, and
+// returns the text.
 func (b *account) write(model, inputs string) string {
 	b.t.Helper()
 	id := b.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))
