@@ -25,7 +25,7 @@ type call struct {
 	body   []byte
 }
 
-// always(method, body) returns a function that returns this call. The call needs no earlier order.
+// always returns a function that ignores its arguments and returns a call with the given method and body.
 func always(method string, body []byte) func(*siege, *grpc.ClientConn) call {
 	return func(*siege, *grpc.ClientConn) call { return call{method, body} }
 }

@@ -26,7 +26,7 @@ const (
 	attackRise = 64 << 20
 	// attackers is the number of connections over which an attack runs. The cost of an attack grows with this number.
 	attackers = 2
-	// neverLate is the maximum duration of each of the neighbor's calls.
+	// neverLate is the timeout of each call from the neighbor, the client that does not attack.
 	neverLate = 20 * time.Second
 )
 
@@ -133,14 +133,14 @@ func headerBomb(e enemy, conn net.Conn) int {
 	})
 }
 
-// slowHeaders opens 500 connections like conn, and sends only the start of an HTTP/1 request over each. It returns the
-// number of successes.
+// slowHeaders opens 500 connections to the same address as conn, and sends only the start of an HTTP/1 request over each. It
+// returns the number of connections over which this succeeded.
 func slowHeaders(e enemy, conn net.Conn) int {
 	return crowd(e, conn, "GET / HTTP/1.1\r\nHost: easel.test\r\nX: ")
 }
 
-// halfHandshakes opens 500 connections like conn, and sends only the start of a TLS handshake over each. It returns the
-// number of successes.
+// halfHandshakes opens 500 connections to the same address as conn, and sends only the start of a TLS handshake over each. It
+// returns the number of connections over which this succeeded.
 func halfHandshakes(e enemy, conn net.Conn) int { return crowd(e, conn, "\x16\x03\x01\x02\x00\x01") }
 
 func crowd(e enemy, first net.Conn, begin string) int {
@@ -193,7 +193,7 @@ func TestAttacksOnProtocolsCostLittleMemoryAndDelayNoOthers(t *testing.T) {
 				s.readsAccount()
 				e, started, done := s.enemy(on.address, on.kind), atomic.Int64{}, atomic.Int64{}
 				s.alongside(assault{workers: attackers, least: attackers, memory: attackRise, one: func(ctx context.Context, _ int) error {
-					if started.Add(1) > attackers { // only the first calls attack, one for each worker; later calls wait for the end
+					if started.Add(1) > attackers { // only the first calls attack, one for each worker; later calls wait until ctx is done
 						<-ctx.Done()
 						return ctx.Err()
 					}

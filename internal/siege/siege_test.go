@@ -33,9 +33,9 @@ func TestMain(m *testing.M) {
 	os.Exit(proctest.Main(m))
 }
 
-// noiseFloor is the smallest p99 that is compared with the p99 before the attack. Both are measured for the calls of the
-// neighbor, the client that does not attack. Smaller values vary too much, because the attacker, the server, the catalog and
-// the neighbor share the processors of one machine.
+// noiseFloor is a p99 of the neighbor's calls that is accepted during any attack. The neighbor is the client that does not
+// attack. Smaller values vary too much, because the attacker, the server, the catalog and the neighbor share the processors
+// of one machine.
 const noiseFloor = 100 * time.Millisecond
 
 // chartLimits returns the settings of Go's garbage collector in the Helm chart.
@@ -75,9 +75,9 @@ type siege struct {
 	trust               *tls.Config // TLS configuration that trusts the server; nil for plaintext
 	box                 *sandbox.Sandbox
 	attacker, neighbour string           // credentials
-	near                *grpc.ClientConn // the neighbor's connection
+	near                *grpc.ClientConn // connection of the neighbor, the client that does not attack
 	// call sends a call from the neighbor, the client that does not attack. every is the interval between these calls.
-	// Their p99 during an attack may always be as high as floor.
+	// During an attack, a p99 of up to floor is always accepted.
 	call         func(ctx context.Context) error
 	every, floor time.Duration
 }
@@ -164,8 +164,8 @@ func (s *siege) dialFrom(address string) *grpc.ClientConn {
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return from.DialContext(ctx, "tcp", addr) }))
 }
 
-// measure sends the neighbor's calls at a constant rate, without waiting for responses. length is the duration of the
-// measurement. measure returns the 99th percentile of the calls' durations. All calls must succeed.
+// measure sends the calls of the neighbor, the client that does not attack, at a constant rate. It sends them without
+// waiting for earlier responses. All calls must succeed. measure returns the 99th percentile of their durations.
 func (s *siege) measure(length time.Duration) time.Duration {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(proctest.Bearing(s.t.Context(), s.neighbour), length+time.Minute)
@@ -215,8 +215,7 @@ type assault struct {
 	workers int
 	one     func(ctx context.Context, worker int) error
 	// hold starts an attack in the background that lasts until ctx is done. It returns the number of successes, such as
-	// opened streams. hold is called once, before the neighbor's calls during the attack are measured. If hold is nil, the
-	// attack consists only of the calls of [assault.one].
+	// opened streams. If hold is nil, the attack consists only of the calls of [assault.one].
 	hold func(ctx context.Context) int64
 	// least is the minimum number of successes. With fewer, the test would prove nothing.
 	least int64

@@ -71,7 +71,7 @@ func (s *siege) order(ctx context.Context, conn *grpc.ClientConn, key, prompt st
 	return created.GetGeneration().GetGenerationId(), err
 }
 
-// readsOwn sets s.call, the neighbor's call, to a read of the neighbor's own generation.
+// readsOwn sets s.call to a read of a generation that belongs to the neighbor, the client that does not attack.
 func (s *siege) readsOwn() {
 	s.t.Helper()
 	id, err := s.order(proctest.Bearing(s.t.Context(), s.neighbour), s.near, "own", "rain")
@@ -84,7 +84,7 @@ func (s *siege) readsOwn() {
 	}
 }
 
-// placesOrders sets s.call, the neighbor's call, to a call that places a new order.
+// placesOrders sets s.call to a function that places a new order.
 func (s *siege) placesOrders() {
 	n := atomic.Int64{}
 	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // each order waits for the disk four times
@@ -271,8 +271,8 @@ func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx conte
 	}
 }
 
-// heartbeats starts the neighbor's watch of all generations, and checks that heartbeats arrive in time. The function stop
-// ends the watch.
+// heartbeats starts a watch of all generations as the neighbor, the client that does not attack, and checks that
+// heartbeats arrive in time. The function stop ends the watch.
 func (s *siege) heartbeats() (stop func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(proctest.Bearing(s.t.Context(), s.neighbour))
