@@ -56,8 +56,8 @@ func (c *caller) start(f func(c *caller)) {
 	})
 }
 
-// countHelper adds by, which may be negative, to the number of running callers with the given name. The run's report
-// uses these numbers to list callers that never finish.
+// countHelper changes the number of running callers with the given name. The run's report uses these numbers to list
+// callers that never finish.
 func (w *world) countHelper(name string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *caller) helper(name string) *caller {
 	return h
 }
 
-// note adds an event of this caller to the history.
+// note adds an event of this caller to the run's event history.
 func (c *caller) note(e promises.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +122,8 @@ func (d *endpoint) signed(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+d.key)
 }
 
-// failed adds the event e to the history, with the code and the reason of err. It returns the code and the reason.
+// failed adds the event e to the run's event history, with the code and the reason of err. It returns the code and the
+// reason.
 func (c *caller) failed(e promises.Event, err error) (codes.Code, string) {
 	st := status.Convert(err)
 	reason := infoOf(err).GetReason()
@@ -276,8 +277,8 @@ func refuses(code codes.Code, reason string) bool {
 	return false
 }
 
-// moment converts a time on the world's clock to the time since the start of the history. It returns -1 for a zero
-// time.
+// moment converts a time on the world's clock to the time since the start of the run's event history. It returns -1 for a
+// zero time.
 func (w *world) moment(t time.Time) time.Duration {
 	if t.IsZero() || t.Unix() == 0 {
 		return -1
@@ -323,8 +324,8 @@ func (c *caller) follow(v viewing) bool {
 	return false
 }
 
-// heartbeat returns a heartbeat interval: every, or 15 s if every is zero, plus a random time of up to a millisecond. The
-// random time keeps heartbeats from coinciding with timeouts, many of which are multiples of 15 s.
+// heartbeat returns a heartbeat interval: the argument, or 15 s if the argument is zero, plus a random time of up to a
+// millisecond. The random time keeps heartbeats from coinciding with timeouts, many of which are multiples of 15 s.
 func (c *caller) heartbeat(every time.Duration) time.Duration {
 	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
 }
@@ -402,8 +403,9 @@ type reading struct {
 	limit          time.Duration // time after which the caller cancels the stream; zero means never
 }
 
-// readStream opens a stream by calling open, and passes each message to take until the stream ends. It returns the
-// error that ended the stream. If the caller canceled the stream, it also returns the reason, as cause.
+// readStream opens a stream by calling the function open. It calls the function take with each message until the stream
+// ends. It returns the error that ended the stream. If the caller canceled the stream, it also returns the reason, as
+// cause.
 func readStream[M any](c *caller, r reading, open func(ctx context.Context) (func() (M, error), error), take func(M)) (err, cause error) {
 	ctx, cancel := context.WithCancelCause(c.world.ctx)
 	defer cancel(nil)

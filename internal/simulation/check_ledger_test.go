@@ -57,7 +57,7 @@ func (w *world) rows(query string, each func([]driver.Value)) {
 	}
 }
 
-// ledgerTime converts a time on the database's clock to the time since the start of the history.
+// ledgerTime converts a time on the database's clock to the time since the start of the run's event history.
 func (w *world) ledgerTime(micros int64) time.Duration {
 	return time.UnixMicro(micros).Add(-w.plan.Skew).Sub(w.history.Begin)
 }
@@ -73,8 +73,8 @@ func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, o
 	return held, ok
 }
 
-// placedRequests calls a function, each, for every request that places an order. The argument held is the version of the
-// order that was in the ledger when the request was sent. written reports whether there was one. Requests from dead or
+// placedRequests calls the given function for every request that places an order. The argument held is the version of the
+// order that was in the ledger when the request was sent, and written reports whether there was one. Requests from dead or
 // frozen processes are skipped, because other processes may have handled their orders.
 func (o *outcome) placedRequests(each func(at promises.Event, r request, held promises.Version, written bool)) {
 	for _, r := range o.sent() {
@@ -164,9 +164,9 @@ func knownInAMinute(o *outcome, say promises.Say) {
 	}
 }
 
-// settledInTheEnd checks that orders are settled if their generations succeeded or were refunded. It skips an order if the
-// order changed, or its generation ended, later than a minute before the end of the last watch. It also skips generations
-// that the settlement job skips at the end of the run.
+// settledInTheEnd checks that orders are settled if their generations succeeded or were refunded. It checks an order only
+// if the order's last change and the generation's end were more than a minute before the end of the last watch. It skips
+// generations that the settlement job skips at the end of the run.
 func settledInTheEnd(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		one := o.Truth[c.Generation]

@@ -155,7 +155,7 @@ func nobodyPolls(o *outcome, say promises.Say) {
 // Maximum numbers of requests per minute from each process, starting one minute after the end of the last watch. The generation of
 // an unsettled order is polled at most every 10 s, and the settlement job reads it twice.
 const (
-	maxAloneReads = 12 // reads of a single generation
+	maxAloneReads = 12 // maximum number of reads of each generation
 	maxAloneLists = 24
 )
 

@@ -62,9 +62,9 @@ func nothingEscapes(o *outcome, say promises.Say) {
 }
 
 // excused reports whether a fault could explain a broken promise. The fault must have been active during the given period,
-// and have one of the given reaches. It must affect the given replica and the tenant of the given caller. The parameter
-// replica is the name of a replica or of one of its processes. The parameter tenant is the name of a caller. An empty name
-// is ignored.
+// and affect one of the given parts of the system. It must also affect the given replica, and the tenant of the given
+// caller. The parameter replica is the name of a replica or of one of its processes. The parameter tenant is the name of a
+// caller. An empty name is ignored.
 func (o *outcome) excused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool {
 		return slices.Contains(reaches, f.reach) && f.from <= to && from <= f.to &&

@@ -97,7 +97,7 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 			limit += maxInterval
 		}
 		from := e.Observed
-		if c := named[e.Generation]; c.At > from { // while the ledger does not know the owner of the generation, the watch queries the ledger at growing intervals
+		if c := named[e.Generation]; c.At > from { // the watch queries the ledger for the owner at growing intervals
 			from = c.At + (c.At - c.Written) + 2*askAgain
 		}
 		if late := e.At - from; late > limit && !o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica, reachReads, reachLedger) {
@@ -140,8 +140,8 @@ func seenInTime(o *outcome, say promises.Say) {
 			continue
 		}
 		from := max(began, one.Ended)
-		// Polling all unfinished generations once takes crowd/pollRate seconds. The limit allows twice this time,
-		// because calls have priority over polls, for which only a quarter of the rate is reserved.
+		// Polling all unfinished generations once takes crowd/pollRate seconds. The limit allows twice this time, because
+		// calls have priority over polls.
 		limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd(e.At)/pollRate*2)*time.Second
 		if late := e.At - from; late > limit && !o.excused(from-5*time.Minute, e.At, "", "",
 			reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachRejected) {
@@ -150,8 +150,8 @@ func seenInTime(o *outcome, say promises.Say) {
 	}
 }
 
-// openGenerations returns a function that overestimates the number of unfinished generations at a given time. It
-// returns the maximum of the numbers at this time and after each of the 200 preceding changes. A generation counts as
+// openGenerations returns a function that returns an upper bound for the number of unfinished generations at a given time.
+// The bound is the largest number at this time and after any of the 200 preceding changes. A generation counts as
 // unfinished until 30 s after its end.
 func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	var changes []time.Duration

@@ -18,7 +18,7 @@ type database struct {
 	world  *world
 	conn   driver.Conn
 	kept   map[string]driver.Stmt // cache of the prepared statements that have parameters, keyed by text
-	locked chan struct{}          // locks conn and kept; they are locked while the channel contains a value
+	locked chan struct{}          // lock on conn and kept, held while the channel contains a value
 	clock  string                 // SQL expression for the current time
 
 	mu      sync.Mutex
@@ -167,7 +167,7 @@ func (d *database) number(question string) int64 {
 	return n
 }
 
-// words replaces the placeholders for the current time in a statement with the SQL expression d.clock.
+// The method words replaces the placeholders for the current time in a statement with d.clock.
 func (d *database) words(statement string) string {
 	return strings.NewReplacer("easel_now()", d.clock, "{now}", d.clock).Replace(statement)
 }

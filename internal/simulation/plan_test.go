@@ -40,7 +40,7 @@ type plan struct {
 	Everywhere bool `json:"everywhere,omitempty"` // whether most generations are watched through every replica
 }
 
-// trouble is a planned fault. ID is a key of the map acts. It starts with the ID of a fault in the list in
+// trouble is a planned fault. ID is a key of the map acts, and starts with the ID of a fault in the list in
 // cmd/easel/faults_test.go. At is the time in the run when the fault starts.
 type trouble struct {
 	ID      string        `json:"id"`
@@ -73,7 +73,7 @@ var (
 type kind struct {
 	name     string
 	weight   int     // percentage of the seeds that select this kind; zero if the kind is selected only by its name
-	count    between // number of troubles
+	count    between // number of planned faults
 	length   func(r *rand.Rand) time.Duration
 	workers  between
 	pause    between
@@ -115,7 +115,7 @@ var kinds = []kind{
 		workers: between{1, 1}, pause: between{8, 19}, unit: time.Minute, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofReplicas, ofCallers, []string{"U7", "U19"}),
 	},
-	{ // in simulations of this kind, troubles may overlap
+	{ // in simulations of this kind, faults may overlap
 		name: "chaos", weight: 20, count: between{12, 20}, length: minutes(10, 20),
 		workers: between{3, 6}, pause: between{12, 12}, unit: time.Second, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofReplicas, []string{"U19", "L2", "L7"}),
@@ -298,8 +298,8 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 	return p
 }
 
-// schedule draws the faults of a run and their times. Except in the kind chaos, the faults do not overlap, and there is time
-// to recover after each fault, so that each fault can be checked separately.
+// schedule draws the faults of a run and their times. Except in runs of the kind "chaos", the faults do not overlap, and
+// there is time to recover after each fault, so that each fault can be checked separately.
 func (k kind) schedule(r *rand.Rand, p *plan) {
 	count := k.count.draw(r)
 	if !slices.ContainsFunc(k.troubles, p.takes) {

@@ -54,7 +54,7 @@ func (c *caller) readUntilEnd(id string) {
 	}
 }
 
-// got adds the response to a unary call to the history. It reports whether the generation has ended.
+// The method got records the response to a unary call as an event. It reports whether the generation has ended.
 func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	process := c.endpoint().replica.current().name
 	if err != nil {
@@ -121,8 +121,8 @@ func (c *caller) followAll(ids []string) {
 	}
 }
 
-// everything watches all of the tenant's generations for the given length of time, over several consecutive streams.
-// In half of the calls, chosen at random, it watches only the generations of one model.
+// The method everything watches all of the tenant's generations for the given time, over several consecutive streams.
+// With a probability of 50 %, it watches only the generations of one model instead.
 func (c *caller) everything(length time.Duration) {
 	m, until := memory{}, time.Now().Add(length)
 	model := []string{"", "studio/haiku"}[c.random.IntN(2)]

@@ -33,7 +33,7 @@ type outcome struct {
 	faults   []span
 	posts    int           // number of orders that reached the catalog
 	settled  time.Duration // time at which the last caller finished, or at which the function run stopped waiting for it
-	late     []string      // callers that had not finished when run stopped waiting for them
+	late     []string      // callers that had not finished when the function run stopped waiting for them
 	alone    time.Duration // time at which all callers and watches had ended
 	digest   string
 	left     []string // stacks of the goroutines that are still running at the end
@@ -210,7 +210,7 @@ func (c *caller) then(o order, f func(id string)) {
 	}
 }
 
-// batch orders several generations and watches them over a single stream.
+// batch creates several generations and watches them over a single stream.
 func (c *caller) batch() {
 	var ids []string
 	for range 2 + c.random.IntN(5) {
@@ -222,7 +222,7 @@ func (c *caller) batch() {
 	c.followAll(ids)
 }
 
-// together orders a generation and starts several callers that watch it.
+// together creates a generation and starts several callers that watch it.
 func (c *caller) together() {
 	id, ok := c.buy(c.essay(c.randomly(0.2)), 20*time.Second)
 	if !ok {
@@ -239,7 +239,7 @@ func (c *caller) together() {
 	c.follow(viewing{id: id})
 }
 
-// everywhere orders a generation and watches it through every replica.
+// everywhere creates a generation and watches it through every replica.
 func (c *caller) everywhere(o order) {
 	id, ok := c.buy(o, 20*time.Second)
 	if !ok {

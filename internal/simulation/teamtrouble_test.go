@@ -89,9 +89,9 @@ func stopAtStep(s *runningFault) (end func(), fired func() int) {
 // step returns the step of an order that s.Variant selects.
 func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
 
-// atStep waits in the background until an order on the fault's replica reaches the given step. The function spring is
-// called during this step. The function after is called next, and may block. end stops the wait or, if the step was
-// reached, waits for the function after. fired returns the number of times that the step was reached.
+// atStep waits in the background until an order on the fault's replica reaches the given step. During this step, the
+// function spring is called. Then the function after is called, which may block. end stops the wait, or waits until the
+// function after has returned. fired returns the number of times that the step was reached.
 func (s *runningFault) atStep(at step, spring func(*replica), after func(*replica, *process)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	p := r.current()

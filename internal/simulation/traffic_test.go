@@ -83,7 +83,7 @@ type tap struct {
 	world   *world
 
 	mu    sync.Mutex
-	times map[string]int // number of requests so far, keyed by the argument of tap.way
+	times map[string]int // number of requests so far, keyed by method, tenant, URL and idempotency key
 }
 
 func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -120,7 +120,8 @@ func (t *tap) send(r *http.Request, tenant string) (*http.Response, error) {
 }
 
 // pass sends a request. If the request is an order, a trap can crash or freeze the process before the request is sent
-// or after the response has arrived. A frozen process sends the order when it continues.
+// or after the response has arrived. If a process is frozen before it sends the request, it sends the request when it
+// continues.
 func (t *tap) pass(r *http.Request) (*http.Response, error) {
 	orders := t.owner.gateway != nil && r.Pattern == routePlace
 	if orders && t.world.met(t.process, stepBeforePost) {
@@ -151,9 +152,9 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// way returns the network delays of a request and of its response. The parameter what identifies the request by its
-// method, tenant, URL and idempotency key. The delays depend only on the seed, on this string, and on the number of
-// earlier requests with the same string. They do not depend on the order of concurrent requests.
+// way returns the network delays of a request and of its response. The argument consists of the request's method,
+// tenant, URL and idempotency key. The delays depend only on the seed, on this argument, and on the number of earlier
+// requests with the same argument.
 func (t *tap) way(what string) (there, back time.Duration) {
 	t.mu.Lock()
 	t.times[what]++

@@ -37,8 +37,8 @@ func (s *runningFault) next(name string) string {
 	return fmt.Sprint(name, s.names)
 }
 
-// apiKey returns the API key to which the trouble's injected faults apply. With a ledger, this is the shared API key, and
-// otherwise the tenant's own. If API keys are rotated, apiKey returns "", which means every API key.
+// apiKey returns the API key to which an injected fault applies. This is the shared API key if there is a ledger, and
+// otherwise the tenant's own API key. If API keys are rotated, apiKey returns "", which means every API key.
 func (s *runningFault) apiKey() string {
 	switch {
 	case s.world.plan.Rotates:
@@ -55,9 +55,9 @@ func (s *runningFault) done(ok bool) {
 	}
 }
 
-// faultAction describes a kind of trouble. The function begin starts the trouble and returns two functions: end stops
-// the trouble, and fired returns the number of operations that it has affected. The function victim creates the load
-// that the trouble affects. Both begin and victim may be nil.
+// faultAction describes a kind of planned fault. The function begin starts the fault and returns two functions: end stops the
+// fault, and fired returns the number of operations that the fault has affected. The function victim creates the load that the
+// fault affects. Both begin and victim may be nil.
 type faultAction struct {
 	reach  reach
 	begin  func(s *runningFault) (end func(), fired func() int)
@@ -212,8 +212,8 @@ func waitFor(after string) map[string]string { return map[string]string{"Retry-A
 
 const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
-// acts contains the actions of the troubles, keyed by trouble ID. It omits faults of sockets, disks, signals, call limits
-// and the callers file: other packages test them.
+// acts contains the actions of the planned faults, keyed by the faults' IDs. Faults of sockets, disks, signals, call limits
+// and the callers file are omitted, because other packages test them.
 var acts = map[string]faultAction{
 	"U1": uplinks(reachCatalog, refused, false),
 	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
@@ -365,8 +365,8 @@ func (s *runningFault) refuseRepeats() (end func(), fired func() int) {
 	return func() { lost(); refuse() }, fired
 }
 
-// rotate changes the shared API key several times per second. In half of the variants, the catalog rejects orders under
-// the earlier keys until the trouble ends.
+// rotate changes the shared API key several times per second. In half of the variants, the catalog rejects orders under the
+// earlier keys until the fault ends.
 func (s *runningFault) rotate(ended chan struct{}) {
 	var rejected []*sandbox.Injected
 	for {

@@ -73,8 +73,8 @@ func fetchOne(s *runningFault) {
 	}
 }
 
-// watched orders two generations, and watches them through the replica that the fault affects. Then it waits for about
-// 1.5 s, so that both watches are open.
+// watched creates two generations, and watches them through the replica that the fault affects. Then it waits for
+// about 1.5 s, so that both watches are open.
 func watched(s *runningFault) {
 	for i := range 2 {
 		s.concurrently(fmt.Sprint("watched", i), func(h *caller) {
@@ -134,7 +134,7 @@ func seeEndGoBack(s *runningFault) {
 	s.c.sleep(25 * time.Second)
 }
 
-// herd orders a generation and starts many watches of it.
+// herd creates a generation and starts many watches of it.
 func herd(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(s.Variant == 0), 30*time.Second)
 	if !ok {

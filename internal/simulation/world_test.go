@@ -49,7 +49,7 @@ type world struct {
 	tenants   []*tenant
 	keys      map[string]string      // names of the tenants, keyed by API key or service token
 	sharedKey atomic.Pointer[string] // current shared API key; nil before the first rotation
-	rotated   atomic.Int64           // number of rotations
+	rotated   atomic.Int64           // number of rotations of the shared API key
 
 	account     *tenant   // tenant that owns the account of the shared API key; nil in a world without a ledger
 	database    *database // the ledger's database
