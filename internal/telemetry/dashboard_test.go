@@ -54,7 +54,7 @@ func labels(m Metric, names []string) string {
 }
 
 // legend returns the legend of a query: the title, unless it is empty, and a Grafana placeholder for each
-// label in by.
+// of the given labels.
 func legend(m Metric, title string, by []string) string {
 	texts := make([]string, 0, len(by)+1)
 	if title != "" {
@@ -66,8 +66,8 @@ func legend(m Metric, title string, by []string) string {
 	return strings.Join(texts, " ")
 }
 
-// perSecond returns a query for the rate of a counter, or of a histogram's observations. by contains
-// the labels by which the rates are summed.
+// perSecond returns a query for the rate of a counter, or of a histogram's observations. The rates are
+// summed by the given labels.
 func perSecond(name, title string, by ...string) query {
 	m := named(name)
 	series := m.Prometheus()
@@ -79,15 +79,15 @@ func perSecond(name, title string, by ...string) query {
 }
 
 // now returns a query for the current value of a gauge. aggregate is an aggregation operator such as sum.
-// by contains the labels by which the result is grouped.
+// The result is grouped by the given labels.
 func now(aggregate, name, title string, by ...string) query {
 	m := named(name)
 	expr := fmt.Sprintf("%s by (%s) (%s{%s})", aggregate, labels(m, by), m.Prometheus(), where)
 	return query{name, strings.Replace(expr, " by () ", "", 1), legend(m, title, by)}
 }
 
-// quantile returns a query for a quantile of a histogram. share is the quantile, such as 0.99. by contains
-// the labels by which the result is grouped.
+// quantile returns a query for a quantile of a histogram. share is the quantile, such as 0.99. The result
+// is grouped by the given labels.
 func quantile(share, name, title string, by ...string) query {
 	m := named(name)
 	group := labels(m, by)
