@@ -12,7 +12,8 @@ func read(id string, urgency float64) candidate {
 	return candidate{e: &generation{id: id}, urgency: urgency}
 }
 
-// swept, first and hinted return a candidate whose field of the same name is true. first also sets swept.
+// The functions swept, first and hinted return a candidate whose field of the same name is true. The
+// function first also sets the field swept.
 func swept(id string) candidate { return candidate{e: &generation{id: id}, swept: true} }
 
 func first(id string) candidate  { return candidate{e: &generation{id: id}, swept: true, first: true} }

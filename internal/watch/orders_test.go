@@ -21,8 +21,8 @@ func (o *ofOwner) Covers(order ledger.Attribution) bool {
 	return order.Owner == o.owner
 }
 
-// placed returns orders by generation ID. The owner of the generations in own is "studio", and the owner of those
-// in foreign is "shop".
+// placed returns orders, keyed by generation ID. The first argument lists generations of the owner "studio", and the
+// second argument lists generations of the owner "shop".
 func placed(own, foreign []string) map[string]ledger.Attribution {
 	all := map[string]ledger.Attribution{}
 	for _, id := range own {

@@ -35,7 +35,7 @@ type finish struct {
 // contain the states from the start of the request, and the other half contain the states from its end.
 type racing struct {
 	upstream
-	finishes map[string]finish // ends of the generations, keyed by generation ID
+	finishes map[string]finish // end time and final state of each generation, keyed by generation ID
 	asked    atomic.Int64
 	stale    *atomic.Int64 // number of records that were outdated when they arrived
 }
@@ -143,7 +143,7 @@ func (r *raced) follow(ctx context.Context, hub *Hub, id string, from time.Time,
 	}
 }
 
-// leave waits until the given time, watches a generation for the duration stay, and then disconnects.
+// leave waits until the given time, watches a generation for the given duration, and then disconnects.
 func (r *raced) leave(ctx context.Context, hub *Hub, id string, from time.Time, stay time.Duration) {
 	time.Sleep(time.Until(from))
 	ctx, cancel := context.WithTimeout(ctx, stay)

@@ -64,8 +64,8 @@ func measure(d durations, generations int, gaps []func(age time.Duration) time.D
 	return cost{float64(requests) / float64(n), sum / float64(n), delays[n*99/100]}
 }
 
-// learned returns 100 gap functions. Each is learned from 100 random durations of its own, for the given price of a poll. A
-// gap function returns the time until the next poll of a generation of the given age.
+// learned returns 100 gap functions, each computed from 100 random durations. price is the price of a poll, in seconds of
+// delay. A gap function returns the time until the next poll of a generation of the given age.
 func learned(d durations, price float64) []func(time.Duration) time.Duration {
 	r := rand.New(rand.NewPCG(7, 7))
 	jitter := Source(1)
@@ -81,8 +81,9 @@ func learned(d durations, price float64) []func(time.Duration) time.Duration {
 	return gaps
 }
 
-// atMeanDelay searches for the price of a poll at which the mean delay is the given number of seconds. It returns the cost
-// at this price. The function costs returns the cost at a given price.
+// atMeanDelay searches for the price of a poll, in seconds of delay, at which the mean delay is the given number of
+// seconds. The function costs measures requests and delays at a given price. atMeanDelay returns this measurement for the
+// price that it has found.
 func atMeanDelay(seconds float64, costs func(price float64) cost) (c cost) {
 	low, high := 1e-3, 10.0
 	for range 14 {
