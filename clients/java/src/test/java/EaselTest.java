@@ -153,7 +153,7 @@ final class EaselTest {
     return failure(Status.Code.UNAVAILABLE, "", -1, "");
   }
 
-  /** Returns all states of a watch, or at most the given number. */
+  /** Returns the first states or events of a watch, at most the given number of them, and closes the watch. */
   private static <T> List<T> yielded(Watch<T> watch, int most) {
     try (watch) {
       var states = new ArrayList<T>();
@@ -519,7 +519,7 @@ final class EaselTest {
       var more = new FutureTask<>(watch.iterator()::hasNext);
       var reader = new Thread(more);
       reader.start();
-      while (reader.getState() != Thread.State.WAITING) { // until the reader waits for the next message
+      while (reader.getState() != Thread.State.WAITING) { // waits until the reader thread is blocked in hasNext()
         Thread.onSpinWait();
       }
       watch.close();
@@ -543,7 +543,6 @@ final class EaselTest {
     }
   }
 
-  /** Closes a watch after it has started its call, but before it has stored the stream. */
   @Test
   void watchClosedWhileItsStreamOpensEndsTheStream() throws Exception {
     try (var test = new Scripted(request -> List.of(SILENCE))) {
@@ -566,7 +565,7 @@ final class EaselTest {
     }
   }
 
-  /** Closes the client just before another attempt. */
+  /** Closes the client in its onRetry callback. */
   @Test
   void closedClientMakesNoAttempt() throws Exception {
     for (var call : List.<Function<Easel, ?>>of(EaselTest::order, easel -> easel.watch("gen_1").iterator().next(), easel -> easel.watchMany().iterator().next())) {
@@ -596,8 +595,8 @@ final class EaselTest {
   }
 
   /**
-   * Returns an answer that sends the bytes from the requested offset up to {@code to}. The function {@code spoil} alters each
-   * chunk. After the bytes, the call fails with the error {@code end}, if it is not null.
+   * Returns an answer that sends chunks of WHOLE, from the requested offset to the offset {@code to}. The function
+   * {@code spoil} alters each chunk. If {@code end} is not null, the call fails with this error after the last chunk.
    */
   private static Answer pieces(int to, UnaryOperator<ContentChunk.Builder> spoil, Exception end) {
     return request -> {
@@ -620,7 +619,7 @@ final class EaselTest {
     };
   }
 
-  /** Two streams without an etag may have different bytes, so a download must not combine them. */
+  /** Without an etag, an interrupted download to a path restarts, and an interrupted download to a stream fails. */
   @Test
   void downloadDoesNotCombineTwoBodies() throws IOException {
     var directory = Files.createTempDirectory("easel");

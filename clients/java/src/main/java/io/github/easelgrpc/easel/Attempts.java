@@ -15,8 +15,8 @@ import java.util.stream.Stream;
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
   private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay before a retry; if the server requests a longer delay, the call fails
-  private static final int MOST_ASKED = 10; // a read fails after this many errors with a requested delay
-  private static final long WARN_AFTER = 5000; // milliseconds; a warning is logged if, at the next attempt, the call has been failing for this long
+  private static final int MOST_ASKED = 10; // a read fails after this many errors that contain a retry delay
+  private static final long WARN_AFTER = 5000; // time in milliseconds after which a call that keeps failing causes a warning
 
   /**
    * A kind of call, with its default limits. A stream is a watch or a download. It has no time limit. It fails after 100
@@ -40,13 +40,13 @@ final class Attempts {
   private final Kind kind;
   private final String method;
   private final int most;
-  private final CountDownLatch ended = new CountDownLatch(1); // any thread can count it down, which ends the call
-  private Deadline deadline; // null means that only the Context limits the time of the call
+  private final CountDownLatch ended = new CountDownLatch(1); // reaches zero when a thread ends the call
+  private Deadline deadline; // deadline of the call; null if only the Context limits its time
   private Failure.Subject subject;
   private Failure before; // last failure that was not caused by the timeout; null before the first failure
   private int failures;
-  private int unasked; // number of errors without a requested delay since the last success
-  private int asked; // number of errors with a requested delay since the last success
+  private int unasked; // number of errors that contained no retry delay; 0 after a response
+  private int asked; // number of errors that contained a retry delay; 0 after a response
   private long failingSince = System.nanoTime(); // System.nanoTime() at the start of the current series of failures; 0 after a success
   private boolean warned;
   private Heartbeat last; // last heartbeat; null before the first heartbeat
@@ -130,8 +130,8 @@ final class Attempts {
 
   /**
    * Waits before the next attempt. The delay is the longest of the back-off, the delay in the error and the argument
-   * {@code least}. The method throws an exception if the limits of the call are reached or the caller ends the call. It also
-   * throws one if the argument {@code worth} is false, because a retry then can't help.
+   * {@code least}. The method throws an exception if the limits of the call are reached or the caller ends the call. If the
+   * argument {@code worth} is false, the error is final, and the method throws it without waiting.
    */
   void pause(EaselException error, boolean worth, Duration least) {
     if (isOver()) {

@@ -48,11 +48,11 @@ final class Connection {
         .disableRetry() // this package itself retries calls
         .disableServiceConfigLookUp()
         .defaultServiceConfig(SERVICE_CONFIG)
-        .maxInboundMessageSize(8 << 20) // servers send at most 4 MiB
+        .maxInboundMessageSize(8 << 20) // 8 MiB, twice the maximum size of a message from a server
         .userAgent("easel-java/" + Optional.ofNullable(Easel.class.getPackage().getImplementationVersion()).orElse("dev"))
         .keepAliveTime(10, TimeUnit.SECONDS)
         .keepAliveTimeout(5, TimeUnit.SECONDS)
-        .keepAliveWithoutCalls(true) // also detects a server that accepts the connection and never responds
+        .keepAliveWithoutCalls(true) // pings before the first call detect a server that accepts connections but never responds
         .build();
   }
 

@@ -28,7 +28,7 @@ final class Download {
   private final FileChannel file; // file to which the output stream writes; null if the caller supplied the output stream
   private final MessageDigest digest = sha256();
   private final DownloadGenerationRequest.Builder request; // request for the remaining bytes
-  private ContentInfo info; // null before the first chunk
+  private ContentInfo info; // description of the file; null before the first chunk
 
   Download(String generationId, OutputStream to, FileChannel file) {
     this.to = to;
@@ -44,7 +44,7 @@ final class Download {
     return request.getReadOffset();
   }
 
-  /** Reads one stream, which starts at the first byte that has not been received, and writes its bytes. */
+  /** Receives one stream and writes its bytes to the output. The stream starts at the first byte that has not been received. */
   ContentInfo once(Easel easel, Attempts attempts) throws IOException {
     var call = Context.current().withCancellation();
     var previous = call.attach();

@@ -30,8 +30,8 @@ public final class Easel implements AutoCloseable {
   private final Channel channel;
   private final EaselBuilder.Settings settings;
   private final Deadline deadline; // deadline of all calls of this client; null means that each call has its own deadline
-  private final int attempts; // zero means the default for the kind of call
-  private final boolean derived; // whether this client shares the connection of another client, which closes the connection
+  private final int attempts; // maximum number of consecutive failed attempts; zero means the default for the kind of call
+  private final boolean derived; // whether withTimeout or withAttempts created this client; close() then does nothing
 
   Easel(ManagedChannel own, Channel channel, EaselBuilder.Settings settings, Deadline deadline, int attempts, boolean derived) {
     this.own = own;
@@ -300,9 +300,9 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Fails the calls in progress and closes the connection. Orders that the server has accepted are not canceled. close does nothing
-   * if this client is from {@link #withTimeout} or {@link #withAttempts}, or if its channel was set with {@link
-   * EaselBuilder#channel}.
+   * Fails the calls in progress and closes the connection. Orders that the server has accepted are not canceled. The
+   * method does nothing if {@link #withTimeout} or {@link #withAttempts} created this client, or if its channel was set with
+   * {@link EaselBuilder#channel}.
    */
   @Override
   public void close() {

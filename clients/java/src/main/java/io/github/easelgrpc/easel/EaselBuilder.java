@@ -26,7 +26,7 @@ public final class EaselBuilder {
   private ChannelCredentials credentials;
   private Channel channel;
   private Executor executor = THREADS;
-  private Duration timeout; // null means the default for the kind of call
+  private Duration timeout; // total time of a read or an order; null means the default for the kind of call
   private int readAttempts = Attempts.Kind.READ.attempts;
   private boolean plaintextKey = "true".equals(System.getenv("EASEL_ALLOW_PLAINTEXT"));
   private BiConsumer<EaselException, Duration> onRetry = (error, delay) -> {};
@@ -37,7 +37,7 @@ public final class EaselBuilder {
 
   /**
    * Sets the address: host:port, https://host (with TLS), or http://host (without TLS). If the address has no scheme and no
-   * credentials are set, the connection uses TLS, unless the host is a loopback address and EASEL_TLS_CA_FILE is unset.
+   * credentials are set, the connection uses TLS. The only exception is a loopback address if EASEL_TLS_CA_FILE is unset.
    */
   public EaselBuilder address(String address) {
     this.address = address;

@@ -9,14 +9,15 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 
-/** The etags of the most recently changed generations in a watch, at most MOST of them. */
+/** The etags of the generations in a watch. If there are more than MOST, the oldest etag is removed. */
 final class Etags {
   private static final int MOST = 10_000; // maximum number of etags that a watch stores
   private static final int MOST_WANTED = 1000; // maximum number of etags in a request
 
   private final boolean named; // whether the request lists generation IDs
   private final Map<String, String> known = new LinkedHashMap<>(); // etags, keyed by generation ID; the generation that changed most recently is last
-  private final Set<String> finished = new HashSet<>(); // IDs of the succeeded and refunded renders that wanted() omits; always empty if named is true
+  // IDs of the succeeded and refunded renders that wanted() omits; always empty if the request lists generation IDs
+  private final Set<String> finished = new HashSet<>();
 
   Etags(WatchGenerationsRequest request) {
     named = request.getGenerationIdsCount() > 0;
@@ -24,9 +25,9 @@ final class Etags {
   }
 
   /**
-   * Returns the etags for the next request: those of the latest changes, at most MOST_WANTED. If the watch has no list of
-   * generation IDs, the etags of succeeded and refunded renders are omitted. The catalog may no longer list such a render, and
-   * the server would then have to request it separately.
+   * Returns the etags of the most recent changes for the next request, at most MOST_WANTED. If the request lists no generation
+   * IDs, the etags of succeeded and refunded renders are omitted. Each of them could cost the server an extra request to the
+   * catalog.
    */
   Map<String, String> wanted() {
     var ids = new ArrayList<>(known.keySet());

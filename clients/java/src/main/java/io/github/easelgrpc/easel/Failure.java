@@ -23,12 +23,12 @@ final class Failure {
       new InputStreamReader(Failure.class.getResourceAsStream("/easel/v1/reasons.json"), StandardCharsets.UTF_8), Table.class);
 
   final com.google.rpc.Status status;
-  final Throwable cause; // null if the client itself detected the error
+  final Throwable cause; // exception from gRPC; null if the client itself detected the error
   final ErrorInfo info;
   final Subject subject;
-  private final boolean last; // whether the client must not retry, even if the error table allows it
+  private final boolean last; // whether the failure is final, so that isRetryable() returns false
 
-  /** The order or render that a call concerns. A string is empty if it is not known. */
+  /** The order and render that a call concerns. key and generationId are empty if unknown. */
   static final class Subject {
     static final Subject NONE = new Subject("", "", null);
     final String key; // idempotency key of the order
@@ -43,8 +43,8 @@ final class Failure {
 
     /**
      * Returns the subject with the order's outcome after another failed attempt. The argument {@code answer} is the outcome in
-     * that attempt's error. If it is empty, the attempt may have placed the order, so the order's outcome becomes UNKNOWN. The
-     * outcome remains UNKNOWN until a later error has the outcome "not_placed".
+     * the error. An empty {@code answer} makes the order's outcome UNKNOWN, because the attempt may have placed the order. Only
+     * the {@code answer} "not_placed" changes an UNKNOWN outcome.
      */
     Subject after(String answer) {
       if (outcome == null) {
@@ -82,7 +82,10 @@ final class Failure {
     this.info = detail(ErrorInfo.class).filter(found -> found.getDomain().equals("easel")).orElse(ErrorInfo.getDefaultInstance());
   }
 
-  /** Returns the failure for an error from the server at address. silent is true if the failed attempt received no response. */
+  /**
+   * Returns the failure for an error from gRPC. The argument {@code address} is the address of the server. The argument
+   * {@code silent} is true if the failed attempt received no response.
+   */
   static Failure of(StatusRuntimeException error, String address, boolean silent) {
     return new Failure(status(error, plain(error.getStatus(), address, silent)), error, Subject.NONE, false);
   }
@@ -158,7 +161,7 @@ final class Failure {
     return detail(RetryInfo.class).map(told -> Times.duration(told.getRetryDelay())).filter(delay -> delay.compareTo(Duration.ZERO) > 0);
   }
 
-  /** Reports whether the failure ends a watch because a retry can't help. */
+  /** Reports whether the failure ends a watch. After other failures, the watch reconnects. */
   boolean endsAWatch() {
     return TABLE.watchEnds.contains(code().name());
   }
@@ -189,7 +192,7 @@ final class Failure {
     return Optional.empty();
   }
 
-  /** Returns the row for the reason in the error table, or the row for the code if the reason is unknown. */
+  /** Returns the row of clients/reasons.json for the reason, or the row for the gRPC code if the reason is unknown. */
   private Row row() {
     var row = TABLE.reasons.get(info.getReason());
     return row == null ? TABLE.codes.get(code().name()) : row;

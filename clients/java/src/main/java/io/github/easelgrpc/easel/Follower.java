@@ -17,17 +17,17 @@ import java.util.concurrent.TimeUnit;
  */
 abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private static final Duration SHORTEST = Duration.ofSeconds(1); // minimum heartbeat interval in the contract
-  private static final Duration HEARTBEAT = Duration.ofSeconds(15); // heartbeat interval of the server if the request sets none
+  private static final Duration HEARTBEAT = Duration.ofSeconds(15); // default heartbeat interval in the contract
 
   private static final Cleaner CLEANER = Cleaner.create();
 
   private final Easel easel;
   private final Attempts attempts;
-  private final Duration silence; // maximum time without a message
+  private final Duration silence; // time without a message after which the stream is canceled
   private final boolean hasGoal; // whether the watch is complete when the server ends the stream with OK
   private final Stream stream = new Stream();
-  private Iterator<M> messages; // null between streams
-  private long start; // start of the stream in nanoseconds
+  private Iterator<M> messages; // messages of the current stream; null between streams
+  private long start; // System.nanoTime() at the start of the newest stream
   private Duration asked = Duration.ZERO; // delay that the server requested when it closed the last stream
   private boolean silent; // whether the stream was canceled because no message arrived in time
   private T next;
@@ -37,8 +37,8 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     this.attempts = attempts;
     var interval = Times.duration(heartbeatInterval);
     var longest = interval.isZero() ? HEARTBEAT : interval;
-    // The server rejects an interval below the minimum. For such an interval, the time limit is three seconds, so that the
-    // rejection can arrive.
+    // An interval below the minimum counts as the minimum, so that the stream is not canceled before the server's rejection
+    // of the interval arrives.
     this.silence = (longest.compareTo(SHORTEST) < 0 ? SHORTEST : longest).multipliedBy(3);
     this.hasGoal = hasGoal;
     CLEANER.register(this, stream::end);
@@ -46,7 +46,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
 
   /** The current stream. It has no reference to the watch, so that an abandoned watch can be garbage-collected, which ends the stream. */
   private static final class Stream {
-    private volatile Context.CancellableContext call; // null before the first stream
+    private volatile Context.CancellableContext call; // context that cancels the newest stream; null before the first stream
 
     void end() {
       var newest = call;
@@ -59,7 +59,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   /** Opens a stream that continues after the values received so far. */
   abstract Iterator<M> open(Easel easel, Attempts attempts);
 
-  /** Processes a message with the methods heartbeat, closing and newer. */
+  /** Processes a message by calling heartbeat(), closing() or newer(). */
   abstract void take(M message);
 
   final void heartbeat(io.github.easelgrpc.easel.v1.Heartbeat message) {

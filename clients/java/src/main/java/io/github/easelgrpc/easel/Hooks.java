@@ -10,11 +10,11 @@ import java.util.function.Consumer;
 /** Calls the caller's callbacks and writes to the log. */
 final class Hooks {
   private static final System.Logger LOG = System.getLogger("io.github.easelgrpc.easel");
-  private static final long WARN_INTERVAL = TimeUnit.MINUTES.toNanos(1); // minimum interval between warnings about one method
+  private static final long WARN_INTERVAL = TimeUnit.MINUTES.toNanos(1); // minimum nanoseconds between warnings about a method
   private final BiConsumer<EaselException, Duration> onRetry;
   private final Consumer<Heartbeat> onHeartbeat;
-  private final Consumer<String> onKey; // null means that keys are logged
-  private final Map<String, Long> warned = new ConcurrentHashMap<>(); // time of the last warning about each method
+  private final Consumer<String> onKey; // callback for created idempotency keys; null means that the keys are logged
+  private final Map<String, Long> warned = new ConcurrentHashMap<>(); // System.nanoTime() at the last warning, keyed by method
 
   Hooks(BiConsumer<EaselException, Duration> onRetry, Consumer<Heartbeat> onHeartbeat, Consumer<String> onKey) {
     this.onRetry = onRetry;

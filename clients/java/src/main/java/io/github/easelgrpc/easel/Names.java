@@ -8,8 +8,8 @@ final class Names {
   private Names() {}
 
   /**
-   * Returns the Java constant for a value of an enum in the contract, or the argument {@code unknown} if there is no such
-   * constant.
+   * Returns the Java constant for a value of an enum in the contract. If there is no such constant, it returns the argument
+   * {@code unknown}.
    */
   static <E extends Enum<E>> E of(ProtocolMessageEnum value, String prefix, E unknown) {
     var name = value.toString();

@@ -35,7 +35,7 @@ public final class OrderRequest {
     return this;
   }
 
-  /** Sets the time after which the order is not sent to the catalog. The ledger's clock decides whether this time has passed. */
+  /** Sets the time after which the order is not sent to the catalog. The client's clock is not used. */
   public OrderRequest expire(Instant time) {
     request.setExpireTime(Times.timestamp(time));
     return this;

@@ -7,7 +7,7 @@ import java.util.function.Function;
 
 /** An iterator over the rows of type T on pages of type R. It requests each page when the first row of the page is needed. */
 final class Pages<R, T> implements Iterator<T> {
-  private final Function<String, R> read; // requests the page with the given token
+  private final Function<String, R> read; // function that requests the page with a given token
   private final Function<R, List<T>> rows;
   private final Function<R, String> next;
   private Iterator<T> page = List.<T>of().iterator();
