@@ -181,10 +181,10 @@ async def _pause(seconds: float, stopped: asyncio.Event) -> None:
 
 
 class Watch(Generic[T], AsyncIterator[T]):
-    """An asynchronous iterator over the states or events of a watch. It ends when the watch is complete or a task calls stop.
+    """An asynchronous iterator over the states or events of a watch. It ends when the watch is complete or a task calls stop().
 
     If the caller leaves the loop early, the watch ends when no variable refers to it. To end it immediately, use it in an async
-    with block or call stop.
+    with block or call stop().
     """
 
     def __init__(self, call: Callable[..., Any], progress: Progress[T]) -> None:

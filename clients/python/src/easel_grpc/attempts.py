@@ -20,8 +20,8 @@ E = TypeVar("E", bound=Error)
 
 LONGEST = 10  # maximum back-off in seconds, before jitter
 LONGEST_ASKED = 3600  # maximum delay in seconds before a retry; if the server requests a longer delay, the call fails
-MOST_ASKED = 10  # a read fails after this many errors with a requested delay
-WARN_AFTER = 5  # seconds; a warning is logged if, at the next attempt, the call has been failing for this long
+MOST_ASKED = 10  # a read fails after this many errors that contain a retry delay
+WARN_AFTER = 5  # time in seconds after which a call that keeps failing causes a warning
 WARN_INTERVAL = 60  # minimum interval in seconds between warnings about one method
 
 
@@ -67,7 +67,7 @@ class Hooks:
     logger: "logging.Logger | logging.LoggerAdapter[Any]"
     closed: Any  # threading.Event or asyncio.Event that is set when the client is closed
     limits: Limits = field(default_factory=Limits)  # limits from the client's constructor
-    _warned: dict[str, float] = field(default_factory=dict)  # time of the last warning about each method
+    _warned: dict[str, float] = field(default_factory=dict)  # time.monotonic() at the last warning, keyed by method
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def made_key(self) -> tuple[str, object]:
@@ -108,7 +108,7 @@ class Attempts:
         self.outcome: OrderOutcome | None = "not_placed_by_this_call" if key else None
         self._last: Error | None = None  # last error that was not caused by the call's timeout
         self._spent = {True: 0, False: 0}  # numbers of failed attempts since the last success, keyed by whether the server requested a delay
-        self._failing_since: float | None = time.monotonic()  # start of the current series of failures; None after a success
+        self._failing_since: float | None = time.monotonic()  # time in seconds when the failures began; None after a response
         self._warned = False
 
     def begin(self) -> None:
@@ -140,8 +140,8 @@ class Attempts:
     def pause(self, cause: BaseException, *, asked: float = 0, ends: tuple[str, ...] | None = None) -> float:
         """Returns the delay in seconds before the next attempt, or raises the error if no attempt follows.
 
-        By default, every error that is not retryable is final. The argument ends replaces this rule: it lists the codes of the
-        final errors.
+        By default, it raises every error that is not retryable. If the argument `ends` is set, it raises the errors with these
+        codes instead.
         """
         error = self._of(cause)
         if self.hooks.closed.is_set():

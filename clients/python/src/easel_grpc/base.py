@@ -28,7 +28,7 @@ Events = TypeVar("Events")
 
 @dataclass
 class Call(Generic[T]):
-    """A unary call. value is the function that extracts the result from a response."""
+    """A unary call. The function `value` extracts the result from a response."""
 
     stub: Callable[..., Any]
     request: Any
@@ -39,7 +39,7 @@ class Call(Generic[T]):
 class Base(ABC, Generic[Renders, Events]):
     """The base class of the clients for threads and for asyncio. They differ in their channels and in the types of their watches."""
 
-    _event: ClassVar[type]  # threading.Event or asyncio.Event
+    _event: ClassVar[type]  # type of the event that close() sets: threading.Event or asyncio.Event
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
 
     An address is host:port, http://host:port or https://host:port. The default is EASEL_ADDR, or localhost:50051 if EASEL_ADDR
     is unset. EASEL_TLS_CA_FILE names a file with PEM certificates that the client trusts instead of the system's. If the
-    address has no scheme, the connection uses TLS, unless the host is a loopback address and neither EASEL_TLS_CA_FILE nor
+    address has no scheme, the connection uses TLS. The only exception is a loopback address if neither EASEL_TLS_CA_FILE nor
     credentials is set.
 
     api_key is an API key or a token. By default, each call reads the key from the file named by EASEL_API_KEY_FILE. If that
@@ -216,10 +216,10 @@ def _pause(seconds: float, stopped: threading.Event) -> None:
 
 
 class Watch(Generic[T], Iterator[T]):
-    """An iterator over the states or events of a watch. It ends when the watch is complete or a thread calls stop.
+    """An iterator over the states or events of a watch. It ends when the watch is complete or a thread calls stop().
 
     If the caller leaves the loop early, the watch ends when no variable refers to it. To end it immediately, use it in a with
-    block or call stop.
+    block or call stop().
     """
 
     def __init__(self, stream: "_Stream", call: Callable[..., Any], progress: Progress[T]) -> None:

@@ -65,7 +65,7 @@ class Connection(NamedTuple):
     """The parameters for a channel."""
 
     target: str
-    credentials: grpc.ChannelCredentials | None  # None means plaintext
+    credentials: grpc.ChannelCredentials | None  # credentials of the channel; None means plaintext
     options: Sequence[tuple[str, Any]]
     key: "APIKey | None"
 

@@ -71,9 +71,9 @@ class Download:
     def resume(self) -> None:
         """Prepares the request for the next stream, or raises Damaged if the download can't continue.
 
-        With an etag, the server ensures that the remaining bytes belong to the same content. Without an etag, the download
-        restarts, and the downloaded bytes are removed from the file. This is possible only if the file is seekable and its
-        position is at the end.
+        With an etag, the server ensures that the remaining bytes belong to the same content. Without an etag, the downloaded
+        bytes are removed from the file, and the download restarts. For this, the file must be seekable, and its position must
+        be at the end.
         """
         if self.request.etag or not self.request.read_offset:
             return

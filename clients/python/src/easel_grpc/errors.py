@@ -41,7 +41,7 @@ class Error(Exception):
         self.generation_id = generation_id  # ID of the render; empty if unknown
         info = self._detail("ErrorInfo")
         ours = info is not None and info.domain == "easel"
-        self.reason: str = info.reason if ours else ""  # name of an ErrorReason, possibly one that this client does not know
+        self.reason: str = info.reason if ours else ""  # name of an ErrorReason; empty if the error is not from Easel
         self.metadata: dict[str, str] = dict(info.metadata) if ours else {}
         again = self._detail("RetryInfo")
         delay = seconds_of(again.retry_delay) if again else 0
@@ -53,7 +53,10 @@ class Error(Exception):
 
     @property
     def order_outcome(self) -> OrderOutcome | None:
-        """Returns an order's outcome over all attempts, or None for other calls. Discard the key only after "not_placed"."""
+        """Returns an order's outcome over all attempts, or None for other calls.
+
+        Keep the idempotency key unless the outcome is "not_placed".
+        """
         return cast(OrderOutcome | None, self.metadata.get("order_outcome"))
 
     def __str__(self) -> str:

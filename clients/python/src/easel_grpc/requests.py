@@ -55,7 +55,7 @@ def text_of(inputs: Inputs) -> str:
 
 
 def key_of(key: Key | None) -> str:
-    if key is None or key == "":  # an empty key is probably the ID of a record that the caller has not stored yet
+    if key is None or key == "":  # an empty key is probably the unset ID of the caller's record
         raise ValueError("the key must not be empty; omit it, and the client creates one")
     return str(key)
 
@@ -92,7 +92,7 @@ def watch(which: Which, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str
 def watch_many(
     which: Iterable[Which], until: WatchUntil, known_etags: Mapping[str, str], chosen: v1.GenerationFilter, heartbeat: float
 ) -> v1.WatchGenerationsRequest:
-    if isinstance(which, str):  # type checkers accept a str, because it is an Iterable of str
+    if isinstance(which, str):  # type checkers do not reject a str, because it is an Iterable of str
         raise TypeError("watch_many expects an iterable of IDs; for one ID, use watch")
     request = v1.WatchGenerationsRequest(generation_ids=map(id_of, which), until=v1.WatchUntil.ValueType(until), known_etags=known_etags)
     request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
@@ -102,7 +102,7 @@ def watch_many(
 
 
 def events(resume_token: str, start: datetime | None, types: Iterable[str], owner: str, heartbeat: float) -> v1.WatchEventsRequest:
-    if isinstance(types, str):  # for a type checker, a str is an Iterable of str
+    if isinstance(types, str):  # type checkers do not reject a str, because it is an Iterable of str
         raise TypeError("types must be a list of types")
     request = v1.WatchEventsRequest(resume_token=resume_token, filter=v1.EventFilter(types=types, owner=owner))
     request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))

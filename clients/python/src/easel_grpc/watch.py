@@ -25,8 +25,8 @@ class Progress(Generic[T]):
 
     def __init__(self, request: Any, attempts: Attempts) -> None:
         self.request = request  # request for the next stream
-        # The server rejects an interval below the minimum. For such an interval, the time limit is three seconds, so that the
-        # rejection can arrive.
+        # An interval below the minimum counts as the minimum, so that the stream is not canceled before the server's rejection
+        # of the interval arrives.
         self.silence = 3 * max(request.heartbeat_interval.ToTimedelta().total_seconds(), SHORTEST)
         self.attempts = attempts
 
@@ -113,7 +113,7 @@ class EventsProgress(Progress[Event]):
 
 
 class _Etags:
-    """The etags of the most recently changed generations in a watch, at most MOST_ETAGS of them."""
+    """The etags of the generations in a watch. If there are more than MOST_ETAGS, the oldest etag is removed."""
 
     def __init__(self, request: v1.WatchGenerationsRequest) -> None:
         self.named = bool(request.generation_ids)
@@ -122,10 +122,10 @@ class _Etags:
         self.known = {one: (etag, False) for one, etag in list(request.known_etags.items())[-MOST_ETAGS:]}
 
     def wanted(self) -> dict[str, str]:
-        """Returns the etags for the next request: those of the latest changes, at most MOST_KNOWN_ETAGS.
+        """Returns the etags of the most recent changes for the next request, at most MOST_KNOWN_ETAGS.
 
-        If the watch has no list of generation IDs, the etags of succeeded and refunded renders are omitted. The catalog may no
-        longer list such a render, and the server would then have to request it separately.
+        If the request lists no generation IDs, the etags of succeeded and refunded renders are omitted. Each of them could
+        cost the server an extra request to the catalog.
         """
         wanted = [(one, etag) for one, (etag, finished) in self.known.items() if not finished]
         return dict(wanted[-MOST_KNOWN_ETAGS:])
