@@ -65,7 +65,7 @@ export class Shared {
   }
 }
 
-/** Milliseconds. A warning is logged if, at the next attempt, the call has been failing for this long. */
+/** Time in milliseconds after which a call that keeps failing causes a warning. */
 const warnAfterMs = 5000;
 /** Minimum interval in milliseconds between warnings about one method. */
 const warnIntervalMs = 60_000;
@@ -73,13 +73,13 @@ const warnIntervalMs = 60_000;
 /** Maximum back-off in milliseconds, before jitter. */
 export const longest = 10_000;
 
-/** Options of a pause. */
+/** Options of Attempts.pause. */
 interface Pause {
   /** Delay in milliseconds that the server requested when it closed the stream. */
   asked?: number;
   /** Codes of the errors that are final. If unset, every error that is not retryable is final. */
   ends?: readonly string[];
-  /** Ends the pause early when it aborts. */
+  /** A signal that ends the wait before the next attempt. */
   stopped?: AbortSignal;
   /** Whether the error is final, even if it is retryable. */
   last?: boolean;
@@ -88,7 +88,7 @@ interface Pause {
 /** Maximum delay in milliseconds before a retry. If the server requests a longer delay, the call fails. */
 const longestAsked = 3_600_000;
 
-/** A read fails after this many errors with a requested delay. */
+/** A read fails after this many errors that contain a retry delay. */
 const mostAsked = 10;
 
 /** Counts the attempts of one call, and decides whether and when the call is retried. */
@@ -99,8 +99,9 @@ export class Attempts {
   readonly #timeoutMs: number;
   readonly #most: number;
   #end = 0;
-  #spent = { asked: 0, unasked: 0 }; // numbers of errors since the last success; asked counts errors with a requested delay, unasked counts the others
-  #failingSince: number | undefined = performance.now(); // start of the current series of failures; undefined after a success
+  // numbers of errors since the last response; asked counts the errors that contained a retry delay, unasked counts the others
+  #spent = { asked: 0, unasked: 0 };
+  #failingSince: number | undefined = performance.now(); // time in ms when the failures began; undefined after a response
   #warned = false;
   #last: EaselError | undefined; // last error that was not caused by the timeout or the signal
   #outcome: OrderOutcome | undefined; // outcome of an order over all attempts; undefined for other calls
@@ -145,7 +146,7 @@ export class Attempts {
 
   /**
    * Waits before the next attempt, for the longer of the back-off and the delay that the server requests. The wait ends early if
-   * the signal `stopped` aborts. If the error is final or the limits are reached, pause throws the error instead of waiting.
+   * the signal `stopped` aborts. If the error is final or the limits are reached, the method throws an error instead.
    */
   async pause(cause: unknown, { asked = 0, ends, stopped, last }: Pause = {}): Promise<void> {
     if (!(cause instanceof ConnectError)) throw cause;
@@ -202,7 +203,7 @@ export class Attempts {
     return this.#outcome ? Object.assign(error, { orderOutcome: this.#outcome }) : error;
   }
 
-  /** Returns the error for a call whose timeout has passed or whose signal has aborted. The argument is the last error before that. */
+  /** Returns the error for a call that its timeout or signal ended. The argument is the last error of an attempt. */
   #ended({ message, raw }: EaselError): EaselError {
     const { upstreamCondition = "", lastError = "" } = this.heartbeat ?? {};
     const heard = this.heartbeat ? `; last heartbeat: ${upstreamCondition} ${lastError}`.trimEnd() : "";

@@ -14,7 +14,7 @@ export const version = "0.0.0"; // `make` replaces this with the release version
 export interface Place {
   /**
    * host:port, http://host:port or https://host:port. Default: EASEL_ADDR, or localhost:50051 if EASEL_ADDR is unset. If the
-   * address has no scheme, the client uses TLS, unless the host is a loopback address and EASEL_TLS_CA_FILE is unset.
+   * address has no scheme, the client uses TLS. The only exception is a loopback address if EASEL_TLS_CA_FILE is unset.
    */
   address?: string;
   /**
@@ -154,7 +154,8 @@ class Connections {
   }
 
   notifyResponseByteRead(...read: Parameters<Connection["notifyResponseByteRead"]>) {
-    for (const some of [this.#all, this.#left]) for (const connection of some.values()) connection.notifyResponseByteRead(...read); // a connection ignores the bytes of streams that it did not open
+    // each connection ignores the bytes of streams that it did not open
+    for (const some of [this.#all, this.#left]) for (const connection of some.values()) connection.notifyResponseByteRead(...read);
   }
 
   #refresh() {
@@ -175,8 +176,8 @@ class Connections {
   }
 
   /**
-   * Opens and closes connections, so that each address has one connection. If there are neither addresses nor connections, it
-   * opens one connection that resolves the host name itself. If this fails, calls report the resolver's error.
+   * Opens and closes connections, so that each address has one connection. If the lookup found no address and there are no
+   * connections, it opens one connection that resolves the host name itself. Calls then report the resolver's error, if any.
    */
   #use(addresses: LookupAddress[]) {
     if (addresses.length > 0) {
@@ -194,16 +195,16 @@ function only({ address, family }: LookupAddress): LookupFunction {
 
 /**
  * A connection to one address. If its session does not open a stream within three ping timeouts, the session is replaced. This
- * works around a bug in Connect. Connect pings an idle session before the next call. If another stream or the session closes
- * during this ping, Connect forgets the ping, and all later calls wait for its response forever
- * (github.com/connectrpc/connect-es/pull/1746 fixes the case of a closed session).
+ * works around a bug in Connect, which pings an idle session before the next call. If another stream or the session closes
+ * during this ping, all later calls wait for the ping forever (github.com/connectrpc/connect-es/pull/1746 fixes the case of a
+ * closed session).
  */
 class Connection {
   readonly #open;
   readonly #limitMs;
   #newest;
-  #quietSince = Infinity; // start of the first call since the last response; Infinity if there was no call since then
-  #lastUntil = 0; // until this time, calls try all other connections first; 0 after a response
+  #quietSince = Infinity; // performance.now() at the first call since the last response; Infinity if there was no call
+  #lastUntil = 0; // performance.now() at which the mark as unresponsive ends; 0 after a response
 
   constructor(address: string, pings: Pings) {
     this.#open = () => new Http2SessionManager(address, pings, pings.nodeOptions);
@@ -213,15 +214,15 @@ class Connection {
 
   /**
    * Reports whether the connection is marked as unresponsive. Calls then try all other connections first. The mark lasts ten
-   * seconds. The next call tests the connection: it renews the mark for other calls, and a response removes the mark.
+   * seconds. Each call on the connection renews the mark, until a response removes it.
    */
   isLast(now: number): boolean {
     return now < this.#lastUntil;
   }
 
   /**
-   * Opens a stream for a call. It fails if the stream does not open within three ping timeouts. If the call can try another
-   * connection, it fails after a second.
+   * Opens a stream for a call. It throws an error if the stream does not open within three ping timeouts, or within a second if
+   * the call can try another connection.
    */
   async request(hasOther: boolean, ...request: Parameters<Http2SessionManager["request"]>) {
     const asked = this.#newest;
@@ -263,8 +264,8 @@ class Connection {
   }
 
   /**
-   * Marks the connection as unresponsive if it has not responded to any call for at least forMs milliseconds. A shorter silence
-   * proves nothing, because the caller may have canceled its call.
+   * Marks the connection as unresponsive if it has not responded to any call for at least forMs milliseconds. If this time is
+   * shorter, the stream may have closed because the caller canceled its call.
    */
   #unanswered(forMs: number) {
     const now = performance.now();
@@ -272,8 +273,8 @@ class Connection {
   }
 
   /**
-   * Replaces the given session if the requested stream does not open within three ping timeouts. The signal `there` aborts when
-   * the stream has opened or failed.
+   * Replaces the session `asked` if a new stream of this session does not open within three ping timeouts. The signal `there`
+   * aborts when the stream has opened or failed, and the session is then not replaced.
    */
   #replace(asked: Http2SessionManager, there: AbortSignal) {
     sleep(this.#limitMs, undefined, { signal: there, ref: false })
@@ -281,7 +282,7 @@ class Connection {
         if (this.#newest === asked) this.#newest = this.#open();
         asked.abort(new ConnectError("the connection does not respond", Code.Unavailable));
       })
-      .catch(() => undefined); // the stream has opened or failed
+      .catch(() => undefined); // the sleep was aborted, because the stream has opened or failed
   }
 }
 
@@ -302,5 +303,5 @@ function retireWithUnsent(stream: ClientHttp2Stream) {
 
 /** Time without a response, in milliseconds, after which a connection is marked as unresponsive. */
 const quietMs = 1000;
-/** Time in milliseconds for which an unresponsive connection is used only after all others. */
+/** Time in milliseconds for which a connection stays marked as unresponsive. Calls try all other connections first. */
 const lastMs = 10_000;

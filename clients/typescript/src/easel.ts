@@ -49,7 +49,7 @@ export interface OrderOptions extends CallOptions {
    */
   key?: string | number;
   maxCostCents?: number;
-  /** The time after which the order is not sent to the catalog. The ledger's clock decides whether this time has passed. */
+  /** The time after which the order is not sent to the catalog. The client's clock is not used. */
   expire?: Date;
   labels?: Record<string, string>;
 }
@@ -106,7 +106,7 @@ export interface UsageOptions extends CallOptions {
   end?: Date;
   /** The dimensions by which the orders are grouped. Default: ["MODEL"]. */
   by?: UsageDimension[];
-  /** The name of the label by which the dimension LABEL groups orders. */
+  /** The name of the label by which orders are grouped, if `by` contains "LABEL". */
   label?: string;
 }
 

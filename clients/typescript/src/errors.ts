@@ -7,8 +7,8 @@ import { BadRequestSchema, ErrorInfoSchema, RequestInfoSchema, RetryInfoSchema }
 import type { Heartbeat, Render } from "./values.js";
 
 /**
- * Whether the order of a failed call exists. See CreateGeneration in the contract for the exact rules. Discard the key only
- * after "not_placed".
+ * Whether the order of a failed call exists. See CreateGeneration in the contract for the exact rules. Keep the idempotency
+ * key unless the outcome is "not_placed".
  */
 export type OrderOutcome = "unknown" | "not_placed_by_this_call" | "not_placed";
 

@@ -107,9 +107,9 @@ export interface EaselEvent {
   type: string;
   createTime?: Date;
   owner: string;
-  /** Undefined if the event reports a budget. */
+  /** The changed render. Undefined if the event reports a budget. */
   render?: Render;
-  /** Undefined if the event reports a render. */
+  /** The changed budget. Undefined if the event reports a render. */
   budget?: Budget;
   /** The token for EventsOptions.resumeToken, to continue after this event. Store it after you have processed the event. */
   resumeToken: string;
@@ -121,7 +121,7 @@ export interface Model {
   modelId: string;
   displayName: string;
   description: string;
-  /** Undefined if the catalog does not specify it. */
+  /** The kind of result that the model produces. Undefined if the catalog does not specify it. */
   outputKind?: OutputKind;
   inputFields: InputField[];
   observeTime?: Date;
@@ -174,7 +174,7 @@ export interface Heartbeat {
   upstreamCondition: UpstreamCondition;
   consecutivePollFailures: number;
   lastError: string;
-  /** Estimated remaining milliseconds. */
+  /** The estimated remaining time of the render in milliseconds. */
   typicalRemaining?: number;
   raw: v1.Heartbeat;
 }
@@ -216,8 +216,8 @@ function read(schema: DescMessage, raw: Message = create(schema)): Record<string
 }
 
 /**
- * Adds the original message to a value as the property raw. The property is not enumerable, because JSON.stringify fails for a
- * bigint.
+ * Adds the original message to a value as the property raw. The property is not enumerable, because a message can contain
+ * bigints, and JSON.stringify throws an error for a bigint.
  */
 export function withRaw<V extends object, M>(value: V, raw: M): V & { raw: M } {
   return Object.defineProperty(value, "raw", { value: raw }) as V & { raw: M };

@@ -7,7 +7,10 @@ import type * as v1 from "./easel/v1/index.js";
 import { errorTable } from "./easel/v1/reasons.js";
 import { values, type EaselEvent, type Render } from "./values.js";
 
-/** An iterator over the states or events of a watch. It ends when the watch is complete, or when the caller leaves the loop or calls stop. It throws an error if the call's signal aborts. */
+/**
+ * An iterator over the states or events of a watch. It ends when the watch is complete, or when the caller leaves the loop or
+ * calls stop(). It throws an error if the call's signal aborts.
+ */
 export class Watch<T> implements AsyncIterableIterator<T> {
   readonly #stopped = new AbortController();
   readonly #states: AsyncGenerator<T, void, undefined>;
@@ -94,11 +97,12 @@ async function* updates(stream: AsyncIterable<v1.WatchEventsResponse>, request: 
   }
 }
 
-/** The etags of the most recently changed generations in a watch, at most mostEtags of them. */
+/** The etags of the generations in a watch. If there are more than mostEtags, the oldest etag is removed. */
 class Etags {
   readonly named: boolean;
   readonly #known: Map<string, string>; // etags, keyed by generation ID; the generation that changed most recently is last
-  readonly #finished = new Set<string>(); // IDs of the succeeded and refunded renders that wanted() omits; always empty if named is true
+  // IDs of the succeeded and refunded renders that wanted() omits; always empty if the request lists generation IDs
+  readonly #finished = new Set<string>();
 
   constructor({ generationIds, knownEtags }: v1.WatchGenerationsRequest) {
     this.named = generationIds.length > 0;
@@ -106,9 +110,9 @@ class Etags {
   }
 
   /**
-   * Returns the etags for the next request: those of the latest changes, at most mostKnownEtags. If the request lists no
-   * generation IDs, the etags of succeeded and refunded renders are omitted. The catalog may no longer list such a render, and
-   * the server would then have to request it separately.
+   * Returns the etags of the most recent changes for the next request, at most mostKnownEtags. If the request lists no
+   * generation IDs, the etags of succeeded and refunded renders are omitted. Each of them could cost the server an extra
+   * request to the catalog.
    */
   wanted(): Record<string, string> {
     return Object.fromEntries([...this.#known].filter(([id]) => !this.#finished.has(id)).slice(-mostKnownEtags));
@@ -153,8 +157,8 @@ type WatchEvent<U> =
 
 /** Yields new values, and reopens the stream after each failure, until the watch is complete or an error is final. */
 async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: Watched<U, T>): AsyncGenerator<T, void, undefined> {
-  // The server rejects an interval outside the contract's range. For such an interval, limitMs is three times the nearest
-  // allowed interval, so that the rejection can arrive.
+  // An interval outside the contract's range counts as the nearest allowed interval, so that the stream is not aborted before
+  // the server's rejection of the interval arrives.
   const limitMs = 3 * Math.min(Math.max(watched.heartbeatMs, shortestHeartbeatMs), longestHeartbeatMs);
   const outer = attempts.signal ? AbortSignal.any([attempts.signal, stopped]) : stopped;
   while (!stopped.aborted) {
