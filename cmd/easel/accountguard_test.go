@@ -163,7 +163,7 @@ func TestAccountCheckIsRetriedUntilCatalogResponds(t *testing.T) {
 				g.away.Store(false)
 				time.Sleep(2 * accountPause)
 				if g.ledger.AccountUnknown.Load() != other {
-					t.Errorf("orders blocked: got %v", !other)
+					t.Errorf("after the catalog responded, AccountUnknown is %v", !other)
 				}
 				if err := <-ended; errors.Is(err, errOtherAccount) != other {
 					t.Errorf("the check ended with %v", err)

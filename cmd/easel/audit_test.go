@@ -158,7 +158,7 @@ func TestOperatorChangesRequireAuditEntry(t *testing.T) {
 		before := c.state()
 		do("ops-token")
 		if c.state() == before {
-			t.Errorf("%s changes nothing", way)
+			t.Errorf("%s did not change the state", way)
 		}
 		want = append(want, strings.Fields(way)...)
 	}

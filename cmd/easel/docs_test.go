@@ -104,7 +104,7 @@ func wantTarget(t *testing.T, span string) {
 	makefile := proctest.Read(t, "Makefile")
 	targets := regexp.MustCompile(`^make((?: [./a-z0-9-]+)+)`).FindStringSubmatch(span)
 	if targets == nil {
-		t.Errorf("%q names no Makefile target", span)
+		t.Errorf("%q contains no Makefile target", span)
 		return
 	}
 	for _, target := range strings.Fields(targets[1]) {
@@ -140,7 +140,7 @@ func wantTests(t *testing.T, span string) {
 	t.Helper()
 	words := regexp.MustCompile(`(\./\S+)(?: -run '?([^' ]+))?`).FindStringSubmatch(span)
 	if words == nil {
-		t.Errorf("%q names no package", span)
+		t.Errorf("%q contains no package path", span)
 		return
 	}
 	files, err := filepath.Glob(filepath.Join("..", "..", words[1], "*_test.go"))

@@ -66,6 +66,6 @@ func TestOperatorErasesContentOfSelectedOrders(t *testing.T) {
 		t.Errorf("the erased order is\n%s%s", got.stdout, got.stderr)
 	}
 	if logged := served.stderr.String(); !strings.Contains(logged, `"action":"order.erase"`) || strings.Contains(logged, "no-4711") {
-		t.Errorf("the log is\n%s", logged)
+		t.Errorf("the log lacks order.erase or contains no-4711:\n%s", logged)
 	}
 }

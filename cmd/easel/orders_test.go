@@ -75,7 +75,7 @@ func TestOperatorResolvesUnknownOrders(t *testing.T) {
 	run(exitOK, `"reserved_cents":11`, "list", "--unknown", "-o", "json")
 	until, err := time.Parse(time.RFC3339, proctest.Find(t, `"sent_again_until":"([^"]+)"`, easelEnv(t.Context(), nil, env, "orders", "list", "--unknown", "-o", "json").stdout))
 	if left := time.Until(until); err != nil || left < 5*time.Hour || left > 6*time.Hour {
-		t.Errorf("the order may be resent for %v: %v", left, err)
+		t.Errorf("sent_again_until is in %v, want 5 to 6 hours: %v", left, err)
 	}
 	run(exitOK, rotated, "list")
 	run(exitOK, "Nothing found", "list", "--state", "succeeded")
@@ -107,7 +107,7 @@ func TestOperatorResolvesUnknownOrders(t *testing.T) {
 	run(exitOK, "an operator has recorded its outcome", "get", "gen_1")
 	run(exitOK, rotated, "get", "an older API key")
 	if got := easelEnv(t.Context(), nil, env, "orders", "get", rotated); !regexp.MustCompile(`(?s)reserve  .*easel.*resolve .*anonymous.*release .*0\.11 EUR .*anonymous.*resolve`).MatchString(got.stdout) {
-		t.Errorf("the movements of the order are\n%s", got.stdout)
+		t.Errorf("the printed order lacks a reserve, resolve or release line:\n%s", got.stdout)
 	}
 	for _, want := range []string{
 		`"before":{"owner":"studio","state":"unknown"}`, `"before":{"owner":"studio","state":"refused"}`, `"after":{"owner":"studio","state":"placed","generation":"gen_2","forced":true}`,

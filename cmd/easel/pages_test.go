@@ -68,7 +68,7 @@ func TestEveryLinkOnPagesLeadsToExistingTarget(t *testing.T) {
 		}
 	}
 	if files < 100 || names < 60 {
-		t.Errorf("found only %d links, %d of them to names", files, names)
+		t.Errorf("found %d links, %d of them to declarations; want at least 100 and 60", files, names)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestEveryVariableOnThePagesIsASetting(t *testing.T) {
 	for path, text := range pages(t) {
 		for _, name := range variable.FindAllString(text, -1) {
 			if named++; !known[name] {
-				t.Errorf("%s names %s, which no command reads", path, name)
+				t.Errorf("%s mentions %s, which no command reads", path, name)
 			}
 		}
 	}
@@ -203,7 +203,7 @@ func TestREADMEShowsFirstCommandsAndLinksAllPages(t *testing.T) {
 	screen := strings.Join(strings.Split(text, "\n")[:30], "\n")
 	for _, want := range []string{"make demo ", "make run ", "\neasel generate "} {
 		if !strings.Contains(screen, want) {
-			t.Errorf("%q is not on the first screen", want)
+			t.Errorf("%q is not in the first 30 lines of README.md", want)
 		}
 	}
 	for path := range pages(t) {

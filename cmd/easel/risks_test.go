@@ -22,7 +22,7 @@ func TestEachRiskOfAPIsHasTestsThatExist(t *testing.T) {
 		}
 		for _, test := range tests {
 			if !exist[test[1]] {
-				t.Errorf("API%d names %s, which is not a test", n, test[1])
+				t.Errorf("API%d refers to the test %s, which does not exist", n, test[1])
 			}
 		}
 	}

@@ -178,7 +178,7 @@ func TestServerWithoutCallerChecksDefaultsToLoopback(t *testing.T) {
 	c.GRPCAddr, c.HTTPAddr = ":50051", "localhost:8080"
 	c.guard()
 	if c.GRPCAddr != "127.0.0.1:50051" || c.HTTPAddr != "localhost:8080" {
-		t.Errorf("bound to %s and %s", c.GRPCAddr, c.HTTPAddr)
+		t.Errorf("the addresses are %s and %s, want 127.0.0.1:50051 and localhost:8080", c.GRPCAddr, c.HTTPAddr)
 	}
 	for _, guarded := range []*serveCmd{{}, {UpstreamKeyFile: "key", CallersFile: "file"}, {UpstreamKeyFile: "key", TLSClientCAFile: "file"}, {UpstreamKeyFile: "key", AllowAnonymous: true}} {
 		guarded.GRPCAddr, guarded.HTTPAddr = ":50051", ":8080"

@@ -67,7 +67,7 @@ func TestStopContinuesWithoutAStuckStage(t *testing.T) {
 					t.Errorf("the stop took %v, and %d stages were closed", took, closed)
 				}
 				if !strings.Contains(log.String(), `"stage not stopped" stage=`+shutdown[at].name) {
-					t.Errorf("the log is %s", log)
+					t.Errorf("the log does not report the stuck stage: %s", log)
 				}
 				close(stuck)
 			})

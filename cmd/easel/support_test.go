@@ -37,7 +37,7 @@ func TestEachCodeOwnersPathExists(t *testing.T) {
 		}
 		paths++
 		if _, err := os.Stat(filepath.Join("..", "..", filepath.FromSlash(fields[0]))); err != nil || len(fields) < 2 {
-			t.Errorf("%q names a missing path or no owner: %v", strings.TrimSpace(line), err)
+			t.Errorf("%q has a missing path or no owner: %v", strings.TrimSpace(line), err)
 		}
 	}
 	if paths == 0 {

@@ -23,7 +23,7 @@ func TestMisspeltEnvironmentVariableIsReportedInOneLine(t *testing.T) {
 	got := easelEnv(t.Context(), nil, dev.With(proctest.Settings{"EASEL_POLL_RAT": "hunter2"}), "model", "studio/haiku", "-o", "json")
 	var warning map[string]string
 	if err := json.Unmarshal([]byte(got.stderr), &warning); err != nil || warning["warning"] != "EASEL_POLL_RAT is an unknown setting and is ignored" {
-		t.Errorf("with JSON: %v, printed\n%s", err, got.stderr)
+		t.Errorf("with -o json there is no JSON warning: %v, printed\n%s", err, got.stderr)
 	}
 }
 
