@@ -117,10 +117,10 @@ func testStore(t *testing.T, store content.Store) {
 		t.Error("an object is written although its context is done")
 	}
 	if got, want := names(t, store, "a/"), []string{"a/aa/large-1", "a/aa/small-1", "a/ab/large-2"}; !slices.Equal(got, want) {
-		t.Errorf("the names are %q", got)
+		t.Errorf("the objects below a/ are %q, want large-1, small-1 and large-2", got)
 	}
 	if got, want := names(t, store, "a/aa/small-"), []string{"a/aa/small-1"}; !slices.Equal(got, want) {
-		t.Errorf("the names with the longer prefix are %q", got)
+		t.Errorf("the objects with the prefix a/aa/small- are %q, want small-1", got)
 	}
 	if err := store.Delete(ctx, "a/aa/small-1"); err != nil {
 		t.Error(err)
@@ -219,7 +219,7 @@ func TestCopyOfALargeResultNeedsLittleMemory(t *testing.T) {
 			written, err := store.Put(t.Context(), "a/aa/large", io.LimitReader(rand.NewChaCha8([32]byte{}), size), announced)
 			runtime.ReadMemStats(&after)
 			if grown := after.TotalAlloc - before.TotalAlloc; err != nil || written != size || grown > size/2 {
-				t.Errorf("%s: %d bytes are written with %d bytes of memory, %v", address, written, grown, err)
+				t.Errorf("%s: writing %d bytes allocated %d bytes, want at most half as many; error %v", address, written, grown, err)
 			}
 		}
 	}
