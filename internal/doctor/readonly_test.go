@@ -30,13 +30,13 @@ func TestDoctorSendsNoOrderOrDeletion(t *testing.T) {
 	defer cancel()
 	cred := catalog.Forwarded(catalog.NewSecret("studio_live_0123456789abcdef"))
 	if err := client.Delete(ctx, cred, "a"); err == nil {
-		t.Error("a deletion succeeded")
+		t.Error("a deletion through the read-only transport succeeded")
 	}
 	order := catalog.Order{ModelID: "m", Inputs: json.RawMessage("{}"), IdempotencyKey: "k"}
 	if _, _, err := client.Post(ctx, cred, order); err == nil {
-		t.Error("an order succeeded")
+		t.Error("an order through the read-only transport succeeded")
 	}
 	if sent.Load() > 0 {
-		t.Errorf("%d requests were sent", sent.Load())
+		t.Errorf("%d requests were sent, want 0", sent.Load())
 	}
 }
