@@ -72,7 +72,7 @@ func TestAbandonedEventsMetricStartsAtZero(t *testing.T) {
 				n, counted := o.counts["studio given_up"]
 				o.mu.Unlock()
 				if n != 0 || !counted {
-					t.Errorf("after almost a day the count of abandoned events is %d, present: %v", n, counted)
+					t.Errorf("after almost a day the count of abandoned events is %d (exists: %v), want 0", n, counted)
 				}
 				time.Sleep(3 * time.Minute)
 				sum, err := o.ledger.Summary(o.Context(), true)

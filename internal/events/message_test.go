@@ -54,7 +54,7 @@ func TestADocumentIsACloudEvent(t *testing.T) {
 	want := `{"specversion":"1.0","id":"evt_1","source":"/easel/teams/studio","type":"easel.budget.threshold","subject":"day.2027-01-31",` +
 		`"time":"2027-01-31T12:00:00.000005Z","datacontenttype":"application/json","percent":80,"data":{"spentCents":"7"}}`
 	if err != nil || string(text) != want {
-		t.Errorf("the document is %s, %v", text, err)
+		t.Errorf("the document differs from the expected CloudEvent: %s, %v", text, err)
 	}
 }
 

@@ -116,7 +116,7 @@ func TestEventSchemaAcceptsSentAndDocumentedEvents(t *testing.T) {
 	o.Generation, o.ModelID = "g1", "m"
 	written := data.Generation(o, new("a haiku"))
 	if strings.Contains(written, "catalog.example") || !strings.Contains(written, "a haiku") || strings.Contains(written, "inputs") || !strings.Contains(written, `"etag":"e"`) && !strings.Contains(written, `"etag": "e"`) {
-		t.Errorf("the data is %s", written)
+		t.Errorf("the event data contains a catalog URL or inputs, or lacks a member: %s", written)
 	}
 	data.Results = "https://easel.example/"
 	if of := data.Generation(o, new("a haiku")); strings.Contains(of, "resultUrl") {
@@ -124,7 +124,7 @@ func TestEventSchemaAcceptsSentAndDocumentedEvents(t *testing.T) {
 	}
 	data.Texts = true
 	if written = data.Generation(o, new("a haiku")); !strings.HasSuffix(written, `,"resultUrl":"https://easel.example/v1/generations/g1/content"}`) {
-		t.Errorf("the data is %s", written)
+		t.Errorf("the event data does not end with the result URL: %s", written)
 	}
 	o.DeletedByCall = true
 	deleted := data.Generation(o, new("a haiku"))

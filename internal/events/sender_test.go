@@ -34,7 +34,7 @@ func TestEventIsSentImmediatelyAndOnlyOnce(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if got := o.got("studio"); len(got) != 2 || len(o.all) != 1 || o.count("studio sent") != 2 {
-			t.Errorf("an hour later the receiver got %q; %d receivers got events; counts: %v", kinds(got), len(o.all), o.counts)
+			t.Errorf("an hour after the delivery the receiver has %q; %d receivers got events; counts: %v", kinds(got), len(o.all), o.counts)
 		}
 	})
 }
@@ -174,11 +174,11 @@ func TestRecoveredReceiverGetsAllEventsWithinOneMinute(t *testing.T) {
 				o.order("print", "p", lifecycle.Succeeded)
 				o.pause()
 				if got := o.got("print"); len(got) != 1 {
-					t.Errorf("while one receiver was down, another received %q", kinds(got))
+					t.Errorf("while the receiver of studio was down, the receiver of print got %q", kinds(got))
 				}
 				time.Sleep(time.Until(begin.Add(11 * time.Minute)))
 				if got := o.got("studio"); len(got) != 200 {
-					t.Errorf("a minute after its recovery the receiver got %d events", len(got))
+					t.Errorf("a minute after the outage the receiver has %d events, want 200", len(got))
 				}
 				if tries > 60 {
 					t.Errorf("while the receiver was down it got %d requests", tries)
@@ -249,11 +249,11 @@ func TestAtMostSixteenEventsAreInFlightToATeam(t *testing.T) {
 		o.order("print", "p", lifecycle.Succeeded)
 		o.pause()
 		if len(o.got("print")) != 1 || len(o.got("studio")) != 0 {
-			t.Errorf("while one receiver was slow, another received %q", kinds(o.got("print")))
+			t.Errorf("while the receiver of studio was slow, the receiver of print got %q", kinds(o.got("print")))
 		}
 		time.Sleep(40 * time.Second)
 		if got := o.got("studio"); len(got) != 50 || most != 16 {
-			t.Errorf("the receiver got %d events, at most %d at the same time", len(got), most)
+			t.Errorf("the receiver got %d events, at most %d at the same time; want 50 and 16", len(got), most)
 		}
 	})
 }
