@@ -200,8 +200,8 @@ func TestFailedDownloadAbortsResponse(t *testing.T) {
 	for name, f := range map[string]*file{
 		"a read error":                {size: 5000, tail: iotest.ErrReader(cut)},
 		"a read error without a size": {size: 5000, tail: iotest.ErrReader(changed), unsized: true},
-		"too few bytes":               {size: 5000, says: 6000},
-		"too many bytes":              {size: 5000, says: 4000},
+		"fewer bytes than announced":  {size: 5000, says: 6000},
+		"more bytes than announced":   {size: 5000, says: 4000},
 		"a panic":                     {size: 5000, tail: servertest.Ending(func() error { panic("broken") })},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestDownloadEndsWhenClientDisconnects(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["code"] != "Canceled" || lines[0]["bytes"].(float64) < 1<<20 {
-		t.Errorf("the call is logged as %v", lines)
+		t.Errorf("the call is logged as %v, want Canceled and at least 1 MiB", lines)
 	}
 }
 

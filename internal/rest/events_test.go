@@ -67,7 +67,7 @@ func TestAWatchIsAStreamOfServerSentEvents(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(req *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
 			if req.GetGenerationId() != "g" || req.GetUntil() != easelv1.WatchUntil_WATCH_UNTIL_SETTLED || req.GetHeartbeatInterval().AsDuration() != 5*time.Second {
-				t.Errorf("the request is %v", req)
+				t.Errorf("the watch request is %v, want the ID g, SETTLED and 5 s", req)
 			}
 			for _, m := range []*easelv1.WatchGenerationResponse{
 				servertest.UpdateEvent("g", "e1"),
@@ -93,7 +93,7 @@ func TestAWatchIsAStreamOfServerSentEvents(t *testing.T) {
 			event{retry: "2000"}, event{name: "update", id: "e1"}, event{name: "heartbeat"}, event{name: "update", id: "e2"},
 			event{name: "closing", retry: "7000"}, event{name: "done"})
 		if !strings.Contains(events[1].data, `"etag"`) {
-			t.Errorf("the update is %s", events[1].data)
+			t.Errorf("the first update has no etag: %s", events[1].data)
 		}
 	})
 }
@@ -112,11 +112,11 @@ func TestWatchOfManyGenerationsIsStreamOfJSONLines(t *testing.T) {
 		for _, accept := range []string{"Accept: application/x-ndjson", "Accept: */*", "Accept: "} {
 			answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations:watch?generationIds=a&generationIds=b", "", accept))
 			if got := answer.Header.Get("Content-Type"); got != "application/x-ndjson" {
-				t.Errorf("Content-Type %q", got)
+				t.Errorf("Content-Type is %q, want application/x-ndjson", got)
 			}
 			lines := strings.Split(body, "\n")
 			if len(lines) != 3 || lines[2] != "" || !strings.Contains(lines[0], "caughtUp") {
-				t.Fatalf("got lines %q", lines)
+				t.Fatalf("got the lines %q, want two, the first with caughtUp", lines)
 			}
 			var last struct{ Error json.RawMessage }
 			if err := json.Unmarshal([]byte(lines[1]), &last); err != nil {
@@ -252,7 +252,7 @@ func TestServerSentEventIDIsResumeToken(t *testing.T) {
 		studio.Events = func(req *easelv1.WatchEventsRequest, stream grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
 			asked = append(asked, req.GetResumeToken())
 			if req.GetFilter().GetTypes()[0] != "easel.generation.failed" {
-				t.Errorf("the request is %v", req)
+				t.Errorf("the watch request is %v, want the filter easel.generation.failed", req)
 			}
 			for _, m := range []*easelv1.WatchEventsResponse{
 				{Message: &easelv1.WatchEventsResponse_Event{Event: &easelv1.Event{EventId: "evt_1"}}, ResumeToken: "t1"},
@@ -274,7 +274,7 @@ func TestServerSentEventIDIsResumeToken(t *testing.T) {
 			event{name: "closing", id: "t2", retry: "7000"}, event{name: "done"})
 		_, body = servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, ""))
 		if lines := strings.Split(strings.TrimSpace(body), "\n"); len(lines) != 4 || !strings.Contains(lines[0], `"eventId":"evt_1"`) || !strings.Contains(lines[0], `"resumeToken":"t1"`) {
-			t.Errorf("the lines are %s", body)
+			t.Errorf("the body is %s, want 4 lines, the first with evt_1 and t1", body)
 		}
 		if strings.Join(asked, " ") != "t0 url" {
 			t.Errorf("got resume tokens %q", asked)

@@ -45,7 +45,7 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 		t.Errorf("the parent of the call is %q, not the span of the request", got)
 	}
 	if got := s.LastMetadata().Get("authorization"); !slices.Equal(got, []string{"Bearer key"}) {
-		t.Errorf("authorization %q", got)
+		t.Errorf("the authorization metadata is %q, want Bearer key", got)
 	}
 	if s.Certificates()[0].Name() != "" {
 		t.Errorf("a header set the certificate name to %q", s.Certificates()[0].Name())
@@ -75,7 +75,7 @@ func TestDeadlineErrorAdvisesRetryWithMoreTime(t *testing.T) {
 	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "", "Grpc-Timeout: 10m"))
 	st := servertest.RESTStatus(t, body)
 	if answer.StatusCode != http.StatusGatewayTimeout || st.Code() != codes.DeadlineExceeded || service.Reason(st) != easelv1.ErrorReason_DEADLINE_EXCEEDED || st.Message() != "the caller's deadline has passed; retry with more time" {
-		t.Errorf("the error is %v", st.Proto())
+		t.Errorf("the error is %v, want DEADLINE_EXCEEDED with advice to retry", st.Proto())
 	}
 }
 
@@ -83,7 +83,7 @@ func TestJSONContainsZeroValuesButOmitsUnsetFields(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", ""))
 	if got := answer.Header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("Content-Type %q", got)
+		t.Errorf("Content-Type is %q, want application/json", got)
 	}
 	var fields struct{ Generation map[string]any }
 	if err := json.Unmarshal([]byte(body), &fields); err != nil {
@@ -116,12 +116,12 @@ func TestIdempotencyKeyIsAcceptedInHeaderOrBody(t *testing.T) {
 		headers    []string
 		refused    bool
 	}{
-		{name: "in a header", headers: []string{"Idempotency-Key: k"}},
-		{name: "in the body", body: `,"idempotencyKey":"k"`},
-		{name: "the same in header and body", body: `,"idempotencyKey":"k"`, headers: []string{"Idempotency-Key: k"}},
+		{name: "key in a header", headers: []string{"Idempotency-Key: k"}},
+		{name: "key in the body", body: `,"idempotencyKey":"k"`},
+		{name: "equal keys in header and body", body: `,"idempotencyKey":"k"`, headers: []string{"Idempotency-Key: k"}},
 		{name: "two equal headers", headers: []string{"Idempotency-Key: k", "Idempotency-Key: k"}},
-		{name: "missing", refused: true},
-		{name: "different in header and body", body: `,"idempotencyKey":"k"`, headers: []string{"Idempotency-Key: other"}, refused: true},
+		{name: "no key", refused: true},
+		{name: "different keys in header and body", body: `,"idempotencyKey":"k"`, headers: []string{"Idempotency-Key: other"}, refused: true},
 		{name: "two different headers", headers: []string{"Idempotency-Key: k", "Idempotency-Key: other"}, refused: true},
 		{name: "not ASCII", headers: []string{"Idempotency-Key: kéy"}, refused: true},
 		{name: "not UTF-8", headers: []string{"Idempotency-Key: k\xff"}, refused: true},

@@ -30,6 +30,6 @@ func TestHTTPStatusOfEachReasonMatchesProtoComment(t *testing.T) {
 		}
 	}
 	if found != len(httpCodes) {
-		t.Errorf("%d comments name an HTTP status, but %d reasons have their own status", found, len(httpCodes))
+		t.Errorf("%d comments give an HTTP status, but %d reasons have their own status", found, len(httpCodes))
 	}
 }

@@ -58,7 +58,7 @@ func TestConsoleFilesReferOnlyToServedFiles(t *testing.T) {
 		body := get(t, address).Body.String()
 		for _, found := range foreign.FindAllString(body, -1) {
 			if found != namespace {
-				t.Errorf("%s refers to %s", address, found)
+				t.Errorf("%s refers to the external URL %s", address, found)
 			}
 		}
 		for _, match := range named.FindAllStringSubmatch(body, -1) {

@@ -51,7 +51,7 @@ func TestQuickStartShowsActualGRPCPort(t *testing.T) {
 func TestContentSecurityPolicyAllowsOnlyOwnHost(t *testing.T) {
 	answer, _ := get(t, "/")
 	if got := answer.Header.Get("Content-Security-Policy"); got != Policy {
-		t.Errorf("the policy is %q", got)
+		t.Errorf("Content-Security-Policy is %q, want the constant Policy", got)
 	}
 	for directive := range strings.SplitSeq(Policy, "; ") {
 		for _, source := range strings.Fields(directive)[1:] {
@@ -71,7 +71,7 @@ func TestReferenceScriptIsCompressedOnlyForGzipClients(t *testing.T) {
 		t.Errorf("Content-Encoding is %q and %q, want gzip and none", compressed.Header.Get("Content-Encoding"), unpacked.Header.Get("Content-Encoding"))
 	}
 	if len(small)*3 > len(script) || !strings.Contains(script, "createApiReference") {
-		t.Errorf("%d bytes compressed, %d unpacked", len(small), len(script))
+		t.Errorf("the script has %d bytes compressed, want at most a third of %d", len(small), len(script))
 	}
 	if strings.Contains(script, "sourceMappingURL=standalone") {
 		t.Error("the script references a file that no handler serves")
