@@ -29,7 +29,7 @@ func TestGenerationStateNeverRegressesForReaders(t *testing.T) {
 						status, _, _ := strings.Cut(after, `"`)
 						now, known := map[string]int{"queued": 0, "failed": 1, "succeeded": 2, "refunded": 2}[status]
 						if !known || now < last {
-							return fmt.Errorf("%s: %q after state %d", path, status, last)
+							return fmt.Errorf("%s: got the status %q, which is unknown or earlier than state %d", path, status, last)
 						}
 						steps.Add(int64(now - last))
 						last = now

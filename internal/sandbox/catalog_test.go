@@ -132,7 +132,7 @@ func TestModelsDescribeTheirFieldsAndAcceptTheirDefaults(t *testing.T) {
 		sh.do("POST", "/quote", string(body)).want(t, http.StatusOK, "priceCents")
 	}
 	if kinds["image"] < 3 || kinds["text"] < 2 {
-		t.Errorf("kinds of models: %v", kinds)
+		t.Errorf("the models by kind are %v, want at least 3 image and 2 text models", kinds)
 	}
 	for _, kind := range []string{"string", "integer", "number", "boolean", "array", "object"} {
 		if types[kind] == 0 {

@@ -41,7 +41,7 @@ func TestDialectsCoverEachRuleForMemberNames(t *testing.T) {
 	}
 	for row, words := range rows {
 		if unspoken[row] == "" && !slices.ContainsFunc(words, func(word string) bool { return spoken[plain(word)] }) {
-			t.Errorf("no dialect uses a word of %s: %q", row, words)
+			t.Errorf("no dialect uses a word of the rule %s: %q", row, words)
 		}
 	}
 }

@@ -241,10 +241,10 @@ func TestFaultCanChangeResponseMembers(t *testing.T) {
 	sh.inject(sandbox.Fault{Set: map[string]any{"status": "sleeping", "id": nil}, Count: 2})
 	one := sh.do("GET", "/generations/"+id, "").record(t)
 	if _, has := one["id"]; has || one["status"] != "sleeping" || one["textOutput"] == nil {
-		t.Errorf("the record is %v", one)
+		t.Errorf("the changed record is %v, want no id and the status sleeping", one)
 	}
 	if body := sh.do("GET", "/generations", "").body; !strings.Contains(string(body), `"status":"sleeping"`) {
-		t.Errorf("the list is %s", body)
+		t.Errorf("the list lacks the status sleeping: %s", body)
 	}
 	sh.await(id, "succeeded")
 }
@@ -262,7 +262,7 @@ func TestFaultAffectsOnlyMatchingRequests(t *testing.T) {
 		t.Error(diff)
 	}
 	if list := sh.s.Faults(); len(list) != 1 || list[0].Fired != 2 || list[0].Seen != 3 || list[0].Fault.Name != "mine" {
-		t.Errorf("the faults are %+v", list)
+		t.Errorf("the faults are %+v, want one that was seen 3 times and fired twice", list)
 	}
 }
 
@@ -313,7 +313,7 @@ func TestKeysAndFaultsAreManagedOverHTTP(t *testing.T) {
 	}
 	key := send("POST", "/_sandbox/keys", `{"name":"ada","balanceCents":5,"dailyCapCents":9}`).want(t, 201, "").record(t)["key"].(string)
 	if !strings.HasPrefix(key, sandbox.KeyPrefix) {
-		t.Errorf("the key %s does not have the prefix", key)
+		t.Errorf("the key %s does not have the prefix of sandbox keys", key)
 	}
 	sh.do("GET", "/me", "", "Authorization", "Bearer "+key).want(t, 200, `"name":"ada"`)
 	send("POST", "/_sandbox/keys/"+key+"/topup", `{"cents":7,"note":"more"}`).want(t, 200, `"balanceCents": 12`)

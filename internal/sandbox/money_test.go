@@ -78,10 +78,10 @@ func TestConcurrentBodiesUnderOneIdempotencyKeyAreChargedOnce(t *testing.T) {
 			})
 			named := slices.DeleteFunc(ids[:], func(id any) bool { return id == nil })
 			if len(slices.Compact(named)) != 1 {
-				t.Errorf("ids differ: %v", named)
+				t.Errorf("orders with one idempotency key have different IDs: %v", named)
 			}
 			if statuses[201] != 1 || statuses[200] != 7 || statuses[422] != 8 {
-				t.Errorf("statuses are %v", statuses)
+				t.Errorf("the statuses are %v, want one 201, seven 200 and eight 422", statuses)
 			}
 			if a := sh.audit(); a.ChargesByIdempotencyKey[key] != 1 || len(a.Generations) != round+1 {
 				t.Errorf("%d charges for the key, %d generations", a.ChargesByIdempotencyKey[key], len(a.Generations))
@@ -98,7 +98,7 @@ func TestIdempotencyKeyWithDifferentBodyIsRejected(t *testing.T) {
 	reordered := `{ "inputs": {"prompt": "the sea"}, "modelId": "studio/haiku" }`
 	r := sh.do("POST", "/generations", reordered, "Idempotency-Key", "k").want(t, 200, "")
 	if r.record(t)["id"] != id || r.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("the same body with reordered members got %s", r.body)
+		t.Errorf("repeating the order with reordered members returned %s", r.body)
 	}
 	mine := sh.key
 	sh.key = sh.newKey(5)
@@ -179,10 +179,10 @@ func TestSixtyFourWritersNeverSeeALockedDatabase(t *testing.T) {
 		return r
 	})
 	if statuses[200] != 64 {
-		t.Errorf("statuses are %v", statuses)
+		t.Errorf("the statuses are %v, want 64 times 200", statuses)
 	}
 	if a := sh.audit(); len(a.ChargesByIdempotencyKey) != 192 || a.ChargeCents != 192 {
-		t.Errorf("%d keys, charges of %d cents; want 192 of each", len(a.ChargesByIdempotencyKey), a.ChargeCents)
+		t.Errorf("the audit has %d keys and charges of %d cents, want 192 and 192", len(a.ChargesByIdempotencyKey), a.ChargeCents)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestReopenedFileWithSameSeedCreatesNewAPIKeys(t *testing.T) {
 		}
 		key, err := s.CreateKey(t.Context(), sandbox.KeyConfig{})
 		if err != nil || seen[key] {
-			t.Errorf("repeated key %s, or the error %v", key, err)
+			t.Errorf("got the key %s and the error %v, want a new key", key, err)
 		}
 		seen[key] = true
 		if err := s.Close(); err != nil {

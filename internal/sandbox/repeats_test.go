@@ -54,7 +54,7 @@ func TestIdempotencyKeysCanBeScopedToAPIKey(t *testing.T) {
 		t.Errorf("one key returned %s and %s", first, again)
 	}
 	if other := sh.buy(next, "k", http.StatusCreated); other == first {
-		t.Error("the other API key got the first API key's order")
+		t.Error("an order with a second API key returned the first API key's order")
 	}
 	audit, err := sh.s.Audit(t.Context(), sh.key)
 	if err != nil || audit.ChargesByIdempotencyKey["k"] != 2 || audit.Check() == nil {
@@ -70,11 +70,11 @@ func TestIdempotencyKeysCanExpire(t *testing.T) {
 		first := b.create(haiku, "Idempotency-Key", "k")
 		time.Sleep(time.Hour - time.Second)
 		if again := b.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"]; again != first {
-			t.Errorf("within the hour the repeat returned %s, want %s", again, first)
+			t.Errorf("before the idempotency key expired, the repeat returned %s, want %s", again, first)
 		}
 		time.Sleep(2 * time.Second)
 		if again := b.create(haiku, "Idempotency-Key", "k"); again == first {
-			t.Error("the key is still known after the hour")
+			t.Error("the idempotency key did not expire after an hour")
 		}
 		b.key = b.newKey(1000) // replaces the API key, because the audit at the end of the test would reject the two charges of the old key
 		if audit, err := b.s.Audit(t.Context(), key); err != nil || audit.ChargesByIdempotencyKey["k"] != 2 {

@@ -27,7 +27,7 @@ func TestEssayHasRequestedParagraphsAndSubject(t *testing.T) {
 			text := b.write("studio/essay", fmt.Sprintf(`{"prompt":"Write about slow trains.","paragraphs":%d}`, n))
 			parts := strings.Split(text, "\n\n")
 			if len(parts) != n+1 || len(text) < 300*n || len(text) > 1500*(n+1) {
-				t.Errorf("%d paragraphs and %d bytes, want %d and a title", len(parts)-1, len(text), n)
+				t.Errorf("got %d paragraphs and %d bytes, want a title and %d paragraphs of normal length", len(parts)-1, len(text), n)
 			}
 			if strings.Count(text, "slow trains") < n || strings.ContainsAny(text, "#*") {
 				t.Errorf("the essay lacks its subject or contains Markdown: %.400s", text)
@@ -45,7 +45,7 @@ func TestTheSameInputsMakeTheSameText(t *testing.T) {
 		for _, model := range []string{"studio/haiku", "studio/essay"} {
 			one, two := b.write(model, `{"prompt":"tea"}`), b.write(model, `{"prompt":"tea"}`)
 			if one != two || one == "" || one == b.write(model, `{"prompt":"tea","seed":1}`) {
-				t.Errorf("%s: %q and %q", model, one, two)
+				t.Errorf("%s: got %q and %q, want one text twice, and a different text with a seed", model, one, two)
 			}
 		}
 	})

@@ -114,7 +114,7 @@ func TestTheSameSeedMakesTheSameHistory(t *testing.T) {
 		return lines
 	}
 	if one, two := fmt.Sprint(history()), fmt.Sprint(history()); one != two {
-		t.Errorf("histories differ:\n%.600s\n%.600s", one, two)
+		t.Errorf("two runs with the same seed differ:\n%.600s\n%.600s", one, two)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestDeletingFailedGenerationRefundsItImmediately(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		if a := b.audit(); a.RefundCents != 1 {
-			t.Errorf("two hours later the refunds are %d cents, want 1", a.RefundCents)
+			t.Errorf("two hours after the deletion the refunds are %d cents, want 1", a.RefundCents)
 		}
 	})
 }
