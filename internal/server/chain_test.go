@@ -196,7 +196,7 @@ func TestConcurrentDecodingOfLargeRequestsIsLimited(t *testing.T) {
 	done, codec := make(chan error, 1), encoding.GetCodecV2(proto.Name)
 	go func() { done <- codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(large)}, &easelv1.Generation{}) }()
 	if err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(large[:0])}, &easelv1.Generation{}); err != nil {
-		t.Errorf("a small request: %v", err)
+		t.Errorf("decoding a small request returned %v", err)
 	}
 	select {
 	case <-done:
@@ -207,6 +207,6 @@ func TestConcurrentDecodingOfLargeRequestsIsLimited(t *testing.T) {
 		<-largeDecodes
 	}
 	if err := <-done; err != nil || len(largeDecodes) > 0 {
-		t.Errorf("after the slots were free: got %v, and %d slots in use", err, len(largeDecodes))
+		t.Errorf("with free slots, decoding a large request returned %v and left %d slots in use", err, len(largeDecodes))
 	}
 }

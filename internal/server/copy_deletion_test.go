@@ -59,7 +59,7 @@ func TestDeletingMissingGenerationMarksItsCopyForDeletion(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if got := state(id); got != ledger.ContentDoomed {
-				t.Errorf("%s: after the deletion, the copy is %v", name, got)
+				t.Errorf("%s: after the deletion, the copy of the result is %v, want ContentDoomed", name, got)
 			}
 			lines, err := s.ledger.AuditLines(t.Context(), ledger.Position{}, 10)
 			if err != nil || row.by == "ops" && (len(lines) == 0 || lines[len(lines)-1].Subject != id) {

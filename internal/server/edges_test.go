@@ -122,7 +122,7 @@ func TestSlowBodyAndIdleConnectionAreAllowedBeforeTimeout(t *testing.T) {
 		answers := bufio.NewReader(conn)
 		answer, err := http.ReadResponse(answers, nil)
 		if err != nil || answer.StatusCode != http.StatusOK {
-			t.Fatalf("a slow body returned %v, %v", answer, err)
+			t.Fatalf("a request with a slow body returned %v, %v", answer, err)
 		}
 		_, _ = io.Copy(io.Discard, answer.Body)
 		time.Sleep(idleTimeout - time.Second)
@@ -371,7 +371,7 @@ func TestRESTDownloadMayStallForUpToTwoMinutes(t *testing.T) {
 				time.Sleep(5 * time.Second) // the server may take up to 5 s to close a TLS connection, because it first tries to send a close message
 				synctest.Wait()
 				if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["reason"] != "READER_TOO_SLOW" {
-					t.Errorf("the call is logged as %v", lines)
+					t.Errorf("the call is logged as %v, want READER_TOO_SLOW", lines)
 				}
 				if n, err := io.Copy(io.Discard, answer.Body); err == nil {
 					t.Errorf("the download ended without an error after %d more bytes", n)

@@ -103,14 +103,14 @@ func TestEventStreamContinuesAfterResumeToken(t *testing.T) {
 		}
 		e, g := all[0], all[0].GetGeneration()
 		if e.GetType() != ledger.EventFailed || !strings.HasPrefix(e.GetEventId(), "evt_") || e.GetOwner() != "studio" || e.GetBudget() != nil || e.GetCreateTime() == nil {
-			t.Errorf("the event is %v", e)
+			t.Errorf("the event is %v, want a failed render of studio", e)
 		}
 		if g.GetGenerationId() != a || g.GetState() != easelv1.State_STATE_FAILED || g.GetCaller() != "poster" || g.GetInputs() != nil {
-			t.Errorf("the render is %v", g)
+			t.Errorf("the event's render is %v, want a failed one of poster, without inputs", g)
 		}
 		b, c := failedOrder(s, poster, "b"), failedOrder(s, as("banner"), "c")
 		if ids, _ := eventsOf(t, as("banner"), &easelv1.WatchEventsRequest{ResumeToken: token}); !slices.Equal(ids, []string{b, c}) {
-			t.Errorf("after the token the events are %q, want %q", ids, []string{b, c})
+			t.Errorf("after the resume token the events are %q, want %q", ids, []string{b, c})
 		}
 		observed(s, b, isDeleted)
 		deletions := &easelv1.WatchEventsRequest{ResumeToken: token, Filter: &easelv1.EventFilter{Types: []string{ledger.EventDeleted}}}

@@ -116,15 +116,15 @@ func TestPageTokenIsBoundToItsListAndOwner(t *testing.T) {
 			t.Errorf("the next page is %v, %v", next, err)
 		}
 		for name, ask := range map[string]func(token string) error{
-			"another owner": func(token string) error {
+			"request by another owner": func(token string) error {
 				_, err := listPage(t, as("shop"), &easelv1.ListGenerationsRequest{PageToken: token})
 				return err
 			},
-			"another filter": func(token string) error {
+			"request with another filter": func(token string) error {
 				_, err := listPage(t, as("poster"), &easelv1.ListGenerationsRequest{PageToken: token, Filter: &easelv1.GenerationFilter{ModelId: text}})
 				return err
 			},
-			"another method": func(token string) error {
+			"request to another method": func(token string) error {
 				return as("poster").call(t.Context(), "AccountService/ListUsage", &easelv1.ListUsageRequest{PageToken: token}, &easelv1.ListUsageResponse{})
 			},
 		} {
@@ -366,7 +366,7 @@ func TestModelsAreListedAndReadWithTheirInputs(t *testing.T) {
 		}
 		m := one.GetModel()
 		if m.GetOutputKind() != easelv1.OutputKind_OUTPUT_KIND_FILE || m.GetModelId() != picture {
-			t.Errorf("the model is %v", m)
+			t.Errorf("the model is %v, want the requested one with the output kind FILE", m)
 		}
 		fields := map[string]*easelv1.InputField{}
 		for _, f := range m.GetInputFields() {

@@ -88,7 +88,7 @@ func TestLogRateOfUnauthenticatedCallsIsLimited(t *testing.T) {
 		time.Sleep(time.Second)
 		_, _ = s.Generations().GetGeneration(t.Context(), &easelv1.GetGenerationRequest{GenerationId: "g"})
 		if lines := s.Lines(t, "call"); len(lines) != refusalLines+1 {
-			t.Errorf("a second later, logged %d calls", len(lines))
+			t.Errorf("a second after the limit was reached, %d calls are logged, want one more", len(lines))
 		}
 	})
 }

@@ -109,10 +109,10 @@ func TestAForwardedAPIKeyHasListsAndUsageOfItsOwn(t *testing.T) {
 		}
 		by := []easelv1.UsageDimension{easelv1.UsageDimension_USAGE_DIMENSION_OWNER, easelv1.UsageDimension_USAGE_DIMENSION_CALLER}
 		if rows := usageOf(t, c, &easelv1.ListUsageRequest{GroupBy: by}); len(rows) != 1 || rows[""].GetCostCents() != ordered.GetCostCents() {
-			t.Errorf("the usage is %v", rows)
+			t.Errorf("the usage is %v, want one row with the cost of the order", rows)
 		}
 		if got := idsOf(listAll(t, withKeyOf(c, other), nil, 1)); !slices.Equal(got, []string{foreign}) {
-			t.Errorf("the other API key's renders are %q", got)
+			t.Errorf("a second API key lists %q, want only its own render", got)
 		}
 		unused, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1000})
 		if err != nil {

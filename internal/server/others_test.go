@@ -151,7 +151,7 @@ func TestOpenWatchReceivesGenerationRecordedLater(t *testing.T) {
 		untilEnded(t, all, id) // waits until the hub has delivered the terminal state to the operator
 		time.Sleep(100 * time.Millisecond)
 		if known, err := s.ledger.Own(t.Context(), nil, id); err != nil || len(known) > 0 || len(own) > 0 {
-			t.Fatalf("the ledger has the orders %v, %v, and %d updates were sent", known, err, len(own))
+			t.Fatalf("before the order was recorded, the ledger returned %v, %v, and %d updates were sent", known, err, len(own))
 		}
 		s.sandbox.ClearFaults()
 		if err := <-answer; err != nil {

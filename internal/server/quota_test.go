@@ -125,7 +125,7 @@ func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) {
 		began := time.Now()
 		answer := ask()
 		if answer.StatusCode != http.StatusTooManyRequests || time.Since(began) != 0 {
-			t.Errorf("one more stream returned %s after %v", answer.Status, time.Since(began))
+			t.Errorf("a stream above the limit returned %s after %v, want 429 at once", answer.Status, time.Since(began))
 		}
 		answer.Body.Close()
 		cancel()

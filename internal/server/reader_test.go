@@ -99,7 +99,7 @@ func TestStuckWatchEndsAfter30SecondsWithoutDelayingOthers(t *testing.T) {
 		cancel()
 		<-ended
 		if late > 0 || told < 25 {
-			t.Errorf("meanwhile, another reader received %d changes, at most %v late", told, late)
+			t.Errorf("while one watch was stuck, a normal watch received %d changes, at most %v late", told, late)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestStuckDownloadEndsAfterTwoMinutes(t *testing.T) {
 		time.Sleep(2*time.Minute - time.Second)
 		synctest.Wait()
 		if n := goroutines("(*generations).DownloadGeneration("); n != 1 {
-			t.Errorf("before two minutes %d downloads are in progress", n)
+			t.Errorf("after almost two minutes %d downloads are in progress, want 1", n)
 		}
 		time.Sleep(2 * time.Second)
 		for err == nil {

@@ -47,10 +47,10 @@ func TestRepeatedReadNeedsOneLedgerStatement(t *testing.T) {
 		}
 	}
 	if labels := read.GetGeneration().GetLabels(); labels["job"] != "7" || labels["page"] != "3" {
-		t.Errorf("the labels are %v", labels)
+		t.Errorf("the labels are %v, want job 7 and page 3", labels)
 	}
 	if n := statements() - before; n < reads || n >= 3*reads/2 { // background jobs and the first read execute some additional statements
-		t.Errorf("%d reads need %d statements", reads, n)
+		t.Errorf("%d reads executed %d statements, want 1 to 1.5 for each read", reads, n)
 	}
 }
 

@@ -289,7 +289,7 @@ func TestCertificateIsAcceptedWhileOneChainIsTrusted(t *testing.T) {
 		left []byte // contents of the client CA file after the change
 		life time.Duration
 	}{
-		"both CAs": {both, long}, "CA of the short chain": {files.authority.pem(), short}, "CA of the long chain": {other.pem(), long},
+		"CAs of both chains": {both, long}, "CA of the short chain": {files.authority.pem(), short}, "CA of the long chain": {other.pem(), long},
 	} {
 		t.Run(name, func(t *testing.T) {
 			writeFile(t, files.ClientCAFile, both)

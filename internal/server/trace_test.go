@@ -93,7 +93,7 @@ func TestErrorsIncludeTheirTraceID(t *testing.T) {
 	eventually(t, "the span of the watch has ended", func() bool { return len(spansNamed(spans, name)) > 0 })
 	span := spansNamed(spans, name)[0]
 	if got := attributeOf(span, "rpc.response.status_code").AsString(); got != "UNAUTHENTICATED" || attributeOf(span, "easel.stream.reason").AsString() != "credential_rejected" {
-		t.Errorf("the attributes are %v", span.Attributes)
+		t.Errorf("the span of the rejected watch has the attributes %v", span.Attributes)
 	}
 }
 
