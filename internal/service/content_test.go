@@ -87,13 +87,13 @@ func TestAResultIsCutIntoChunksWithChecksums(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d from %d", name, part.limit, part.offset), func(t *testing.T) {
 				chunks, err := copied(part.offset, part.limit, read)
 				if err != nil || len(chunks) == 0 {
-					t.Fatalf("%d chunks, %v", len(chunks), err)
+					t.Fatalf("got %d chunks and the error %v", len(chunks), err)
 				}
 				checkChunks(t, chunks, part.offset, picture[part.offset:part.end])
 				sum := sha256.Sum256(picture)
 				summary := chunks[len(chunks)-1].GetSummary()
 				if part.whole && (summary.GetSizeBytes() != int64(all) || summary.GetSha256() != hex.EncodeToString(sum[:])) || !part.whole && summary != nil {
-					t.Errorf("the summary is %v", summary)
+					t.Errorf("the summary is %v; want size and checksum of a complete file, none for a part", summary)
 				}
 			})
 		}
@@ -229,7 +229,7 @@ func TestDownloadEndsOneMinuteAfterUnreadMessage(t *testing.T) {
 					want, got = codes.ResourceExhausted, row.stuck
 				}
 				if status.Code(err) != want || r.got != got || row.took > 0 && took != row.took {
-					t.Errorf("%d messages in %v, %v", r.got, took, err)
+					t.Errorf("the reader got %d messages in %v, and the stream ended with %v", r.got, took, err)
 				}
 			})
 		})

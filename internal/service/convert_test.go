@@ -140,7 +140,7 @@ func TestOversizedModelOmitsLargeFields(t *testing.T) {
 			t.Errorf("%s: got omitted fields %q, size %d bytes", name, got.GetOmittedFields(), size)
 		}
 		if name == "within the limits" && (len(got.GetInputFields()[0].GetAllowedValues()) != maxAllowed || got.GetInputFields()[0].GetDefaultValue().GetNumberValue() != 1) {
-			t.Errorf("the field is %v", got.GetInputFields()[0])
+			t.Errorf("the input field is %v, want all allowed values and the default 1", got.GetInputFields()[0])
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestNestedInputsJSONErrorNamesFieldAndLimit(t *testing.T) {
 		}
 	}
 	if _, err := inputsBytes(nil, `{"a":"`+strings.Repeat("[", 65)+`"}`); err != nil {
-		t.Errorf("brackets in a string: %v", err)
+		t.Errorf("brackets in a string count as nesting: %v", err)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestAFileNameIsSafeToCreate(t *testing.T) {
 		{strings.Repeat("x", 300), "video/mp4", strings.Repeat("x", 100) + ".mp4"},
 	} {
 		if got := fileName(row.id, row.contentType); got != row.want {
-			t.Errorf("%q %q: %q, want %q", row.id, row.contentType, got, row.want)
+			t.Errorf("ID %q, type %q: got the file name %q, want %q", row.id, row.contentType, got, row.want)
 		}
 	}
 }

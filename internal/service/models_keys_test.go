@@ -70,7 +70,7 @@ func TestAPIKeysShareNoCachedModels(t *testing.T) {
 					m, err := s.model(key, "a")
 					list, err2 := s.list(key)
 					if err != nil || err2 != nil || !strings.HasSuffix(m.GetDisplayName(), " "+key) || !strings.HasSuffix(list[0].GetDisplayName(), " "+key) {
-						t.Errorf("%s received %v %v, %v %v", key, m, err, list, err2)
+						t.Errorf("with the API key %s, got the model %v, %v, and the list %v, %v", key, m, err, list, err2)
 					}
 				}
 			})
@@ -167,7 +167,7 @@ func TestCloseCancelsBackgroundRefreshOfModels(t *testing.T) {
 			t.Errorf("Close took %v", took)
 		}
 		if _, err := s.list("k"); Status(err).Code() != codes.Unavailable {
-			t.Error("a read after Close:", err)
+			t.Error("after Close, a list of models returned", err)
 		}
 		s.wantRequests(2)
 	})

@@ -205,18 +205,18 @@ func TestCachedModelIsServedWithObserveTimeDuringOutage(t *testing.T) {
 			began := time.Now()
 			m, err := s.model("k", "a")
 			if err != nil || m.GetDisplayName() != "1 k" || began.Sub(m.GetObserveTime().AsTime()) != 23*time.Hour {
-				t.Errorf("%d: %v, %v", code, m, err)
+				t.Errorf("HTTP %d: during the outage, got %v, %v", code, m, err)
 			}
 			if s.count() < 2 {
-				t.Errorf("%d: the catalog received no further request", code)
+				t.Errorf("HTTP %d: the catalog received no request during the outage", code)
 			}
 			time.Sleep(time.Hour)
 			if m, err := s.model("k", "a"); err == nil {
-				t.Errorf("%d: after a day: %v", code, m)
+				t.Errorf("HTTP %d: a model is still served after a day: %v", code, m)
 			}
 			s.answers(0)
 			if m, err := s.model("k", "a"); err != nil || time.Since(m.GetObserveTime().AsTime()) != 0 {
-				t.Errorf("%d: after the outage: got %v, %v", code, m, err)
+				t.Errorf("HTTP %d: after the outage, got %v, %v", code, m, err)
 			}
 		})
 	}
@@ -241,7 +241,7 @@ func TestModelCacheLimitsCatalogRequestsDuringOutage(t *testing.T) {
 		// The service starts a refresh every ten seconds: 60 in ten minutes. Retries by the catalog client add some requests,
 		// but its retry budget limits their number.
 		if n := s.count(); n < 55 || n > 70 {
-			t.Errorf("%d requests for 6,000 calls in ten minutes", n)
+			t.Errorf("%d requests for 6,000 calls in ten minutes, want 55 to 70", n)
 		}
 	})
 }
@@ -256,7 +256,7 @@ func TestCachedModelLimitsWaitForUnresponsiveCatalog(t *testing.T) {
 		ctx, cancel := context.WithTimeout(s.as("b"), 2*time.Second)
 		defer cancel()
 		if _, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error("without a copy:", err)
+			t.Error("without a cached model, want DeadlineExceeded, got", err)
 		}
 		time.Sleep(time.Minute) // long enough for the refresh to fail; the service pauses before the next refresh
 		time.Sleep(10 * time.Second)
@@ -265,7 +265,7 @@ func TestCachedModelLimitsWaitForUnresponsiveCatalog(t *testing.T) {
 		began := time.Now()
 		resp, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"})
 		if err != nil || resp.GetModel().GetDisplayName() != "1 k" || time.Since(began) != 2*time.Second-answerMargin {
-			t.Errorf("%v, %v after %v", resp, err, time.Since(began))
+			t.Errorf("GetModel returned %v, %v after %v", resp, err, time.Since(began))
 		}
 	})
 }

@@ -51,7 +51,7 @@ func TestPreencodedUpdateEqualsDirectlyEncodedUpdate(t *testing.T) {
 			for _, slow := range []proto.Message{one, many} {
 				fast := slow.ProtoReflect().New().Interface()
 				if err := proto.Unmarshal(wire, fast); err != nil || !proto.Equal(slow, fast) {
-					t.Errorf("%s, sent %v: %v, and\n%v\nis not\n%v", name, sent, err, fast, slow)
+					t.Errorf("%s, sent %v: error %v, got\n%v\nwant\n%v", name, sent, err, fast, slow)
 				}
 			}
 			if len(wire) != proto.Size(one) {
@@ -81,7 +81,7 @@ func TestPreencodedUpdateHasAttributionOfItsWatcher(t *testing.T) {
 	for _, whose := range all {
 		told := &easelv1.WatchGenerationResponse{}
 		if err := proto.Unmarshal(encodingsOf(u).of(u, whose), told); err != nil || !proto.Equal(told.GetUpdate(), updateMessage(u, whose)) {
-			t.Errorf("%v: %v, and the watcher receives %v", whose, err, attributionOf(told.GetUpdate().GetGeneration()))
+			t.Errorf("want the attribution %v, got the error %v and the attribution %v", whose, err, attributionOf(told.GetUpdate().GetGeneration()))
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestWatchersOfOneUpdateShareOneQuery(t *testing.T) {
 		}
 		watchers.Wait()
 		if n := queries.Load(); n != 1 {
-			t.Errorf("100 watchers sent %d queries", n)
+			t.Errorf("100 watchers sent %d queries, want 1", n)
 		}
 		time.Sleep(attributionTTL)
 		if _, err := e.attribution(slowAnswer(&queries)); err != nil || queries.Load() != 2 {

@@ -67,7 +67,7 @@ func TestEachErrorOfTheCatalogHasTheCodeOfItsReason(t *testing.T) {
 	for kind := catalog.Kind(1); !strings.HasPrefix(kind.String(), "kind("); kind++ {
 		r, known := rules[kind]
 		if !known {
-			t.Errorf("%v has no rule", kind)
+			t.Errorf("the table of rules lacks the catalog error %v", kind)
 		}
 		for _, held := range []bool{false, true} {
 			st, want := Status(&catalog.Error{Kind: kind, SharedKey: held}), codesOf[r.reason]
@@ -75,7 +75,7 @@ func TestEachErrorOfTheCatalogHasTheCodeOfItsReason(t *testing.T) {
 				want = codes.Internal
 			}
 			if st.Code() != want || Reason(st) != r.reason {
-				t.Errorf("%v becomes %v", kind, st.Proto())
+				t.Errorf("the catalog error %v was converted to %v", kind, st.Proto())
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func TestReasonOfLibraryErrorIsNamedAfterItsCode(t *testing.T) {
 		st, name := Status(status.Error(c, "of a library")), code.Code(c).String()
 		reason, known := libraryReasons[c]
 		if known && (reason.String() != name || codesOf[reason] != c || Reason(st) != reason || st.Code() != c) {
-			t.Errorf("%v becomes %v", c, st.Proto())
+			t.Errorf("a library error with the code %v was converted to %v", c, st.Proto())
 		}
 		if !known && (Reason(st) != easelv1.ErrorReason_INTERNAL || st.Code() != codes.Internal || strings.Contains(st.Message(), "library")) {
 			t.Errorf("the unforeseen code %v becomes %v", c, st.Proto())
@@ -118,7 +118,7 @@ func TestLedgerAndOrderErrorsMapToExpectedStatus(t *testing.T) {
 			err := fmt.Errorf("an order: %w", row.err)
 			st := Status(err)
 			if st.Code() != row.code || Reason(st).String() != row.reason || (Detail[*errdetails.RetryInfo](st) != nil) != row.retry {
-				t.Errorf("the error becomes %v", st.Proto())
+				t.Errorf("the error was converted to %v", st.Proto())
 			}
 			if strings.Contains(fmt.Sprint(st.Proto()), "db.internal") {
 				t.Errorf("the status reveals the database error: %v", st.Proto())
