@@ -100,7 +100,7 @@ func TestSimulate(t *testing.T) {
 					r.Broken = []string{"the second run of the seed differs from the first run"}
 				}
 				if len(r.Broken) > 0 {
-					t.Errorf("seed %d broke a promise: %.400s\nrepeat with: %s", j.seed, r.Broken[0], j.command())
+					t.Errorf("the run with seed %d broke a promise of Easel: %.400s\nrepeat with: %s", j.seed, r.Broken[0], j.command())
 				}
 			}
 		})
