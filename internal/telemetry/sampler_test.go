@@ -44,7 +44,7 @@ func TestCallerDecidesSamplingUnlessASettingDoes(t *testing.T) {
 			} {
 				_, made := otel.Tracer("test").Start(span.ctx, "span")
 				if made.IsRecording() != span.want {
-					t.Errorf("%s is recorded: %v", name, made.IsRecording())
+					t.Errorf("%s: IsRecording returned %v", name, made.IsRecording())
 				}
 			}
 		})

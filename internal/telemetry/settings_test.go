@@ -103,7 +103,7 @@ func TestUnusableOTLPEndpointErrorNamesTheVariable(t *testing.T) {
 			variable, cure, _ := strings.Cut(test.refused, " ")
 			_, _, err := Start(t.Context(), Config{LogOutput: io.Discard})
 			if err == nil || !strings.HasPrefix(err.Error(), variable+" ") || !strings.HasSuffix(err.Error(), " "+cure) || strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("the error is %v", err)
+				t.Errorf("the error is %v, want the variable, a remedy and no secret", err)
 			}
 		})
 	}
@@ -151,7 +151,7 @@ func TestOpenTelemetryExporterSettingsTakeEffect(t *testing.T) {
 				t.Fatalf("the collector received %+v, want %+v", c.got, test.want)
 			}
 			if span := c.got[0].spans.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()[0]; span.GetName() != "call" || span.GetAttributes()[0].GetKey() != "a" {
-				t.Errorf("the span is %v", span)
+				t.Errorf("the span is %v, want the name call and the attribute a", span)
 			}
 		})
 	}

@@ -108,7 +108,7 @@ func TestTheEnvironmentNamesTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(about.String(), "service.name=other") {
-		t.Errorf("the resource is %s", about)
+		t.Errorf("the resource lacks service.name=other: %s", about)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestCallersSamplingDecisionIsPassedOnWithoutAnExporter(t *testing.T) {
 	start(t, Config{LogOutput: io.Discard})
 	_, span := otel.Tracer("test").Start(t.Context(), "root")
 	if span.SpanContext().IsSampled() || !span.SpanContext().TraceID().IsValid() {
-		t.Errorf("a root span without an exporter is %+v", span.SpanContext())
+		t.Errorf("a root span without an exporter is %+v, want an unsampled one with a trace ID", span.SpanContext())
 	}
 	caller := trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, Remote: true,
@@ -179,7 +179,7 @@ func TestDisabledSDKLogsFailuresButRecordsNoSpans(t *testing.T) {
 	telemetry.Tracer.Ordered(t.Context(), "", "m", catalog.Generation{}, nil)
 	_, span := otel.Tracer("test").Start(callerContext(t, trace.FlagsSampled), "work")
 	if span.IsRecording() || span.SpanContext().TraceID() != (trace.TraceID{1}) {
-		t.Errorf("the span is %v", span)
+		t.Errorf("the span records, or lacks the caller's trace ID: %v", span)
 	}
 	answer := httptest.NewRecorder()
 	telemetry.Metrics.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))

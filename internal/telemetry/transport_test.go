@@ -200,7 +200,7 @@ func TestAPIKeyInMalformedResponseAppearsInNoSpan(t *testing.T) {
 			}
 			span := c.got[0].spans.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()[0]
 			if span.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_ERROR || strings.Contains(span.String(), canary) {
-				t.Errorf("the span is %v", span)
+				t.Errorf("the span has no error status, or contains the API key: %v", span)
 			}
 		})
 	}
