@@ -48,7 +48,7 @@ func TestEachResultIsCopiedOnceDespiteProcessKills(t *testing.T) {
 	wanted := g.wanted(ids...)
 	g.awaitObjects(*resultCount)
 	if orders, rows := g.count(`SELECT COUNT(*) FROM orders`), g.count(`SELECT COUNT(*) FROM contents`); orders != *resultCount || rows != orders || len(wanted) != orders {
-		t.Errorf("%d orders have %d generations and %d rows of copies", orders, len(wanted), rows)
+		t.Errorf("got %d orders, %d generations and %d rows of copies, want equal numbers", orders, len(wanted), rows)
 	}
 	g.verify()
 	files := *resultCount - *resultCount/10 // every tenth result is a text, so it has no file
