@@ -209,7 +209,7 @@ func TestAWatchOfEverythingGetsRefundsAndDeletions(t *testing.T) {
 		calls := b.up.calls()
 		pass(time.Minute)
 		if n := b.up.calls() - calls; n > 14 {
-			b.t.Errorf("%d requests in a minute without active generations", n)
+			b.t.Errorf("%d requests in a minute without active generations, want at most 14", n)
 		}
 	})
 }
@@ -221,7 +221,7 @@ func TestWatchOfEverythingPollsLessForAStuckGeneration(t *testing.T) {
 		calls := b.up.calls()
 		pass(10 * time.Minute)
 		if n := b.up.calls() - calls; n > 150 {
-			b.t.Errorf("%d requests in ten minutes for one generation that is ten minutes old", n)
+			b.t.Errorf("%d requests in ten minutes for one generation that is ten minutes old, want at most 150", n)
 		}
 	})
 }
@@ -236,7 +236,7 @@ func TestGenerationsOfUnknownDurationAddNoHistory(t *testing.T) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"new"}, Heartbeat: time.Second})
 		pass(2 * time.Second)
 		if h := s.look().heartbeats[0]; h.HasTypical {
-			b.t.Errorf("typical remaining %v from generations that had already ended", h.TypicalRemaining)
+			b.t.Errorf("got the typical remaining time %v from generations that had already ended, want none", h.TypicalRemaining)
 		}
 	})
 }
@@ -277,7 +277,7 @@ func TestNewOrderIsNotPolledInItsFirstSecond(t *testing.T) {
 		pass(time.Second)
 		b.wantStates(s, "queued")
 		if n := b.up.calls(); n != 0 {
-			b.t.Errorf("%d polls within a second after the response to the order", n)
+			b.t.Errorf("%d polls within a second after the response to the order, want 0", n)
 		}
 		b.up.set("a", succeeded)
 		pass(5 * time.Second)

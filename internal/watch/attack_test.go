@@ -27,7 +27,7 @@ func TestAttackByWatchesWithRejectedAPIKeysLeavesNoState(t *testing.T) {
 		}
 		pass(500 * time.Millisecond)
 		if s := b.hub.Stats(); s.Pollers != keys || s.Watches != keys {
-			t.Fatalf("%d pollers for %d watches, want %d each", s.Pollers, s.Watches, keys)
+			t.Fatalf("%d pollers and %d watches, want %d of each", s.Pollers, s.Watches, keys)
 		}
 		pass(2 * time.Second)
 		for _, s := range all {

@@ -95,7 +95,7 @@ func TestUnobservedFinalStateIsDatedByCatalogUnlessInTheFuture(t *testing.T) {
 			s := b.watchWith(t.Context(), Request{IDs: []string{"a"}, Goal: Settled})
 			pass(max(0, want-time.Second))
 			if ended, _ := s.done(); ended != (want == 0) {
-				t.Errorf("clock ahead by %v: ended: %v; want an end after %v", by, ended, want)
+				t.Errorf("clock ahead by %v: watch ended: %v; it should end after %v", by, ended, want)
 			}
 			pass(2 * time.Second)
 			b.wantEnd(s, nil)

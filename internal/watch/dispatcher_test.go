@@ -86,7 +86,7 @@ func TestCanceledWatchWaitsForItsRunningDelivery(t *testing.T) {
 			return nil
 		})
 		if !errors.Is(err, context.Canceled) || inside {
-			t.Errorf("the watch has ended with %v, and deliver is still running: %v", err, inside)
+			t.Errorf("the watch ended with %v; the delivery function is still running: %v", err, inside)
 		}
 	})
 }

@@ -36,24 +36,24 @@ func TestPlanSelectsTheNextRequests(t *testing.T) {
 		more  bool
 		next  time.Duration // expected time until the next read or list request; zero if none is planned for later
 	}{
-		"nothing is due":                        {known: situation{limit: 5}},
-		"due generations are read":              {known: situation{limit: 5, ready: []candidate{read("a", 1), read("b", 1)}}, reads: "a b"},
-		"the most urgent first":                 {known: situation{limit: 2, ready: []candidate{read("a", 1), read("b", 3), read("c", 2)}}, reads: "b c", more: true},
-		"at the limit":                          {known: situation{ready: []candidate{read("a", 1)}}, more: true},
-		"every second read prefers a hint":      {known: situation{limit: 4, ready: []candidate{read("a", 9), read("b", 8), hinted("x"), hinted("y")}}, reads: "x a y b"},
-		"the last read preferred a hint":        {known: situation{limit: 1, preferHinted: true, ready: []candidate{read("a", 9), hinted("x")}}, reads: "a", more: true},
-		"without sweeps, all are read":          {known: situation{limit: 5, ready: []candidate{swept("a"), first("b")}}, reads: "a b"},
-		"a sweep covers all but one":            {known: list(situation{limit: 5, sweepAt: now, ready: []candidate{swept("a"), read("b", 1), first("c")}}), sweep: true, reads: "b", next: 0},
-		"a read waits for the next sweep":       {known: list(situation{limit: 5, sweepAt: now.Add(time.Second), ready: []candidate{swept("a")}}), next: time.Second},
-		"a few first reads do not wait":         {known: list(situation{limit: 5, sweepAt: now.Add(time.Second), ready: []candidate{first("a"), first("b")}}), reads: "a b", next: time.Second},
-		"many first reads start an early sweep": {known: list(situation{limit: 5, least: time.Second, sweepAt: now.Add(time.Minute), ready: []candidate{first("a"), first("b"), first("c")}}), sweep: true},
-		"no early sweep soon after the last":    {known: list(situation{limit: 5, least: time.Second, sweptAt: ago(time.Millisecond), sweepAt: now.Add(time.Minute), ready: []candidate{first("a"), first("b"), first("c")}}), next: 499 * time.Millisecond},
-		"a first read waits for a sweep":        {known: list(situation{limit: 5, least: time.Second, sweeping: true, sweptAt: ago(time.Millisecond), ready: []candidate{first("a")}}), next: 999 * time.Millisecond},
-		"a slow sweep delays no first read":     {known: list(situation{limit: 5, least: time.Second, sweeping: true, sweptAt: ago(2 * time.Second), ready: []candidate{first("a"), swept("b")}}), reads: "a"},
-		"no sweep soon after a failed one":      {known: list(situation{limit: 5, sweepAt: now, sweepAfter: now.Add(time.Minute), ready: []candidate{swept("a")}}), next: time.Minute},
-		"a read goes first if the list fails":   {known: list(situation{limit: 5, listFailing: true, sweepAt: now, ready: []candidate{read("a", 1)}}), reads: "a", more: true},
-		"a sweep at the limit":                  {known: list(situation{sweepAt: now}), more: true},
-		"a watch of everything needs its list":  {known: situation{limit: 1, firstList: true, sweptAt: ago(time.Hour)}, sweep: true},
+		"nothing is due":                                {known: situation{limit: 5}},
+		"due generations are read":                      {known: situation{limit: 5, ready: []candidate{read("a", 1), read("b", 1)}}, reads: "a b"},
+		"the most urgent first":                         {known: situation{limit: 2, ready: []candidate{read("a", 1), read("b", 3), read("c", 2)}}, reads: "b c", more: true},
+		"a read without a free request":                 {known: situation{ready: []candidate{read("a", 1)}}, more: true},
+		"reads alternate between hinted and urgent":     {known: situation{limit: 4, ready: []candidate{read("a", 9), read("b", 8), hinted("x"), hinted("y")}}, reads: "x a y b"},
+		"the read after a hinted one":                   {known: situation{limit: 1, preferHinted: true, ready: []candidate{read("a", 9), hinted("x")}}, reads: "a", more: true},
+		"no list requests: individual reads":            {known: situation{limit: 5, ready: []candidate{swept("a"), first("b")}}, reads: "a b"},
+		"a list request and one read":                   {known: list(situation{limit: 5, sweepAt: now, ready: []candidate{swept("a"), read("b", 1), first("c")}}), sweep: true, reads: "b", next: 0},
+		"a read waits for the next list request":        {known: list(situation{limit: 5, sweepAt: now.Add(time.Second), ready: []candidate{swept("a")}}), next: time.Second},
+		"a few first reads are sent at once":            {known: list(situation{limit: 5, sweepAt: now.Add(time.Second), ready: []candidate{first("a"), first("b")}}), reads: "a b", next: time.Second},
+		"many first reads cause an early list request":  {known: list(situation{limit: 5, least: time.Second, sweepAt: now.Add(time.Minute), ready: []candidate{first("a"), first("b"), first("c")}}), sweep: true},
+		"no list request soon after the last one":       {known: list(situation{limit: 5, least: time.Second, sweptAt: ago(time.Millisecond), sweepAt: now.Add(time.Minute), ready: []candidate{first("a"), first("b"), first("c")}}), next: 499 * time.Millisecond},
+		"a first read waits for a running list request": {known: list(situation{limit: 5, least: time.Second, sweeping: true, sweptAt: ago(time.Millisecond), ready: []candidate{first("a")}}), next: 999 * time.Millisecond},
+		"a slow list request delays no first read":      {known: list(situation{limit: 5, least: time.Second, sweeping: true, sweptAt: ago(2 * time.Second), ready: []candidate{first("a"), swept("b")}}), reads: "a"},
+		"no list request soon after a failed one":       {known: list(situation{limit: 5, sweepAt: now, sweepAfter: now.Add(time.Minute), ready: []candidate{swept("a")}}), next: time.Minute},
+		"a read precedes a list request that fails":     {known: list(situation{limit: 5, listFailing: true, sweepAt: now, ready: []candidate{read("a", 1)}}), reads: "a", more: true},
+		"a list request without a free request":         {known: list(situation{sweepAt: now}), more: true},
+		"first list for a watch of all generations":     {known: situation{limit: 1, firstList: true, sweptAt: ago(time.Hour)}, sweep: true},
 	} {
 		row.known.now = now
 		got := row.known.plan()
@@ -62,10 +62,10 @@ func TestPlanSelectsTheNextRequests(t *testing.T) {
 			ids = append(ids, e.id)
 		}
 		if !got.sweep && got.next.After(now) != (row.next > 0) || row.next > 0 && got.next.Sub(now) != row.next {
-			t.Errorf("%s: the next read or sweep is at %v, want in %v", name, got.next, row.next)
+			t.Errorf("%s: the next read or list request is at %v, want in %v", name, got.next, row.next)
 		}
 		if reads := strings.Join(ids, " "); got.sweep != row.sweep || reads != row.reads || got.more != row.more {
-			t.Errorf("%s: sweep %v, reads %q, more %v; want %v, %q, %v", name, got.sweep, reads, got.more, row.sweep, row.reads, row.more)
+			t.Errorf("%s: got list request %v, reads %q, more due %v; want %v, %q, %v", name, got.sweep, reads, got.more, row.sweep, row.reads, row.more)
 		}
 	}
 }

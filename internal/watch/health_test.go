@@ -21,7 +21,7 @@ func TestALateFailureDoesNotLengthenThePause(t *testing.T) {
 		h.failed(unavailable, false, now.Add(time.Millisecond))
 	}
 	if h.pausedUntil != pause {
-		t.Errorf("the pause ends %v later", h.pausedUntil.Sub(pause))
+		t.Errorf("late failures lengthened the pause by %v", h.pausedUntil.Sub(pause))
 	}
 	h.failed(unavailable, false, pause)
 	if length := h.pausedUntil.Sub(pause); length < 1500*time.Millisecond {

@@ -15,7 +15,7 @@ func TestOneListRequestPollsManyGenerations(t *testing.T) {
 		s := b.watch(ids...)
 		pass(2 * time.Second)
 		if len(s.look().updates) != 1000 || !slices.Equal(s.look().caughtUp, []int{1000}) {
-			b.t.Fatalf("%d updates and caught up %v after 2 s", len(s.look().updates), s.look().caughtUp)
+			b.t.Fatalf("after 2 s: %d updates, caught up with %v; want 1000 and [1000]", len(s.look().updates), s.look().caughtUp)
 		}
 		before := b.up.calls()
 		pass(time.Minute)
@@ -24,7 +24,7 @@ func TestOneListRequestPollsManyGenerations(t *testing.T) {
 		n := b.up.calls() - before
 		b.t.Logf("%.1f requests per second for 1000 generations", float64(n)/60)
 		if n > 60 {
-			b.t.Errorf("%d requests in a minute for 1000 generations", n)
+			b.t.Errorf("%d requests in a minute for 1000 generations, want at most 60", n)
 		}
 		for _, id := range ids {
 			b.up.set(id, succeeded)
@@ -44,11 +44,11 @@ func TestGenerationsMissingFromTheListAreReadIndividually(t *testing.T) {
 		s := b.watch(ids...)
 		pass(time.Minute)
 		if len(s.look().updates) != 20 {
-			b.t.Fatalf("%d of 20 delivered", len(s.look().updates))
+			b.t.Fatalf("%d of 20 generations were delivered", len(s.look().updates))
 		}
 		lists := b.up.listCalls()
 		if lists > 6 {
-			b.t.Errorf("%d list calls in a minute for an empty list", lists)
+			b.t.Errorf("%d list calls in a minute for an empty list, want at most 6", lists)
 		}
 		for _, id := range ids {
 			b.up.set(id, succeeded)
@@ -64,7 +64,7 @@ func TestWatchOfEverythingGetsListedGenerationsAndOwnOrders(t *testing.T) {
 		pass(time.Second / 2)
 		b.wantStates(s, "queued", "succeeded")
 		if !slices.Equal(s.look().caughtUp, []int{2}) {
-			b.t.Errorf("caught up %v", s.look().caughtUp)
+			b.t.Errorf("caught up with %v generations, want [2]", s.look().caughtUp)
 		}
 		b.up.set("c", queued) // created by another client
 		pass(10 * time.Second)
@@ -80,10 +80,10 @@ func TestWatchOfEverythingGetsListedGenerationsAndOwnOrders(t *testing.T) {
 		}
 		pass(10 * time.Second)
 		if n := len(s.look().updates); n != 7 {
-			b.t.Errorf("%d updates %v, want 7", n, s.states())
+			b.t.Errorf("got %d updates with the states %v, want 7", n, s.states())
 		}
 		if ended, _ := s.done(); ended {
-			b.t.Error("a watch of everything ended, although it should continue")
+			b.t.Error("a watch of all generations ended, although it should continue")
 		}
 	})
 }
@@ -95,7 +95,7 @@ func TestWatchOfEverythingIncludesUnlistedRequestedGenerations(t *testing.T) {
 		pass(5 * time.Second)
 		b.wantStates(s, "queued", "queued")
 		if !slices.Equal(s.look().caughtUp, []int{2}) {
-			b.t.Errorf("caught up %v", s.look().caughtUp)
+			b.t.Errorf("caught up with %v generations, want [2]", s.look().caughtUp)
 		}
 		b.up.with(func(u *upstream) { u.listed = nil }) // from now on, the list also contains the generation "hidden", but each state must be delivered only once
 		pass(20 * time.Second)
@@ -105,7 +105,7 @@ func TestWatchOfEverythingIncludesUnlistedRequestedGenerations(t *testing.T) {
 		b.up.set("new", queued)
 		pass(20 * time.Second)
 		if n := len(s.look().updates); n != 5 {
-			b.t.Errorf("%d updates %v, want 5", n, s.states())
+			b.t.Errorf("got %d updates with the states %v, want 5", n, s.states())
 		}
 	})
 }
@@ -132,7 +132,7 @@ func TestKnownUnlistedGenerationsAreReadOnceWithinThePollRate(t *testing.T) {
 		pass(10 * time.Second)
 		b.wantStates(other, "queued", "succeeded")
 		if got := s.look(); len(got.caughtUp) > 0 {
-			b.t.Fatal("300 reads finished within 20 s")
+			b.t.Fatal("the watch caught up within 20 s, too early for 300 reads at the poll rate")
 		}
 		pass(2 * time.Minute)
 		got := s.look()
@@ -143,7 +143,7 @@ func TestKnownUnlistedGenerationsAreReadOnceWithinThePollRate(t *testing.T) {
 			b.t.Errorf("each generation was read %d to %d times, want once", least, most)
 		}
 		if n := busiest(b.up.callTimes(), 10*time.Second); n > 5*10+5+1 { // 5 polls per second for 10 s, a burst of 5, and one more because busiest counts both ends of the period
-			b.t.Errorf("%d polls within 10 s", n)
+			b.t.Errorf("%d polls within 10 s, want at most 56", n)
 		}
 	})
 }
@@ -154,7 +154,7 @@ func TestAWatchOfManyDropsGenerationsOfOtherModels(t *testing.T) {
 		all := b.watchWith(b.ctx, Request{ModelID: "m"})
 		pass(5 * time.Second)
 		if ended, err := none.done(); !ended || err != nil || len(none.look().updates) > 0 {
-			b.t.Errorf("a watch without matching generations: ended %v, %v, states %v", ended, err, none.states())
+			b.t.Errorf("a watch without matching generations: ended: %v, error: %v, states: %v", ended, err, none.states())
 		}
 		b.wantStates(all, "queued", "queued")
 	})

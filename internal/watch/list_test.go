@@ -25,7 +25,7 @@ func TestFailingListIsRetriedRarelyAndReadsContinue(t *testing.T) {
 					}
 					pass(15 * time.Second)
 					if got := s.look(); len(got.updates) != 10 || len(got.caughtUp) != 1 {
-						b.t.Fatalf("%d of 10 delivered while the list fails, caught up with %v", len(got.updates), got.caughtUp)
+						b.t.Fatalf("%d of 10 generations were delivered while the list fails; caught up with %v", len(got.updates), got.caughtUp)
 					}
 					pass(45 * time.Second)
 					for _, id := range ids {
@@ -34,7 +34,7 @@ func TestFailingListIsRetriedRarelyAndReadsContinue(t *testing.T) {
 					pass(30 * time.Second)
 					b.wantEnd(s, nil)
 					if n := b.up.listCalls(); n > 20 || n < 2 {
-						b.t.Errorf("%d list calls in a minute and a half for a list that fails", n)
+						b.t.Errorf("%d list calls in 90 s for a list that fails, want 2 to 20", n)
 					}
 				})
 			})
@@ -62,7 +62,7 @@ func TestConstantlyChangingListAtMostDoublesTheRequests(t *testing.T) {
 		})
 	}
 	if calls[true] > 2*calls[false] {
-		t.Errorf("%d requests for four generations with a list that keeps changing, and %d with an empty list", calls[true], calls[false])
+		t.Errorf("%d requests with a list that keeps changing, want at most twice the %d with an empty list", calls[true], calls[false])
 	}
 }
 

@@ -46,9 +46,9 @@ func TestPollsWithoutAUsefulListKeepTheRateAndAreSpreadEvenly(t *testing.T) {
 		t.Skip("too slow with -short: .ci/nightly runs it")
 	}
 	for name, listed := range map[string]func(id string) bool{
-		"empty list":             func(string) bool { return false },
-		"list of the newest":     func(id string) bool { return id >= "g00900" },
-		"list of one generation": func(id string) bool { return id == "g00500" },
+		"empty list":                     func(string) bool { return false },
+		"list of the newest generations": func(id string) bool { return id >= "g00900" },
+		"list of one generation":         func(id string) bool { return id == "g00500" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			states, ids := generations(1000)
@@ -105,14 +105,14 @@ func TestSingleWatchIsNotDelayedByAWatchOfAThousand(t *testing.T) {
 		s := b.watch("single")
 		pass(5 * time.Second)
 		if len(s.look().at) != 1 || s.look().at[0].Sub(asked) > time.Second {
-			t.Fatalf("the first state of the single generation came at %v", s.look().at)
+			t.Fatalf("the watch of one generation got states at %v, want one within a second", s.look().at)
 		}
 		pass(time.Minute)
 		b.up.set("single", succeeded)
 		pass(20 * time.Second)
 		b.wantStates(s, "queued", "succeeded")
 		if delay := s.look().at[1].Sub(b.up.changes["single"]); delay > 10*time.Second {
-			t.Errorf("the change of the single generation was delivered after %v, behind a thousand others", delay)
+			t.Errorf("the watch of one generation got the change after %v, want at most 10 s", delay)
 		}
 		pass(5 * time.Minute)
 		if least, _ := b.up.reads(ids); least < 1 {
@@ -199,7 +199,7 @@ func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) {
 					t.Errorf("%d requests during an outage, and %d in the same time before it", during, normal)
 				}
 				if most := busiest(after, 10*time.Second); most > 5*10+5 {
-					t.Errorf("%d requests within 10 s after the outage", most)
+					t.Errorf("%d requests within 10 s after the outage, want at most 55", most)
 				}
 			})
 		})
@@ -214,7 +214,7 @@ func TestCallThatGets429PausesPollsOfLaterWatches(t *testing.T) {
 		s := b.watch("g")
 		pass(59 * time.Second)
 		if n := b.up.calls(); n != 0 {
-			t.Errorf("%d polls in the pause", n)
+			t.Errorf("%d polls during the pause, want 0", n)
 		}
 		pass(20 * time.Second)
 		b.wantStates(s, "queued")
@@ -245,7 +245,7 @@ func TestPollerWithoutWatchersStopsAndIsRemoved(t *testing.T) {
 		before := up.calls()
 		pass(24 * time.Hour)
 		if n := up.calls() - before; n > 1 {
-			t.Errorf("%d polls without watchers", n)
+			t.Errorf("%d polls without watchers, want at most 1", n)
 		}
 		if n := hub.Stats().Pollers; n != 0 {
 			t.Errorf("%d pollers are left", n)

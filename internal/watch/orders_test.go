@@ -144,13 +144,13 @@ func TestOrdersOfOtherOwnersAreCheckedOnceAndNotKept(t *testing.T) {
 			}
 		}
 		if n := none.asked.Load(); n != watches*others {
-			b.t.Errorf("Covers was called %d times about %d orders for %d watches", n, others, watches)
+			b.t.Errorf("Covers was called %d times for %d orders and %d watches, want once for each pair", n, others, watches)
 		}
 		if got := updatesOf(own); !slices.Equal(got, []string{"own"}) {
 			b.t.Errorf("a watch with one order got %v", got)
 		}
 		if n := b.hub.Stats().Generations; n != 1 {
-			b.t.Errorf("the hub has %d generations, want the watched one", n)
+			b.t.Errorf("%d generations are kept, want only the watched one", n)
 		}
 	})
 }
@@ -172,7 +172,7 @@ func TestManyNewWatchesOfOrdersNeedFewListRequests(t *testing.T) {
 			}
 		}
 		if n := b.up.listCalls() - lists; n > 3 {
-			b.t.Errorf("%d lists in five seconds", n)
+			b.t.Errorf("%d list requests in five seconds, want at most 3", n)
 		}
 	})
 }

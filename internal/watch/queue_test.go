@@ -44,7 +44,7 @@ func checkDue(t *testing.T, q *queue, want map[*generation]bool, now time.Time) 
 	}
 	for i, e := range ready {
 		if !want[e] || slices.Contains(ready[:i], e) {
-			t.Fatalf("%s is ready, although it was removed or is already ready", e.id)
+			t.Fatalf("%s is ready, although it was removed, or is ready twice", e.id)
 		}
 	}
 	if !next.IsZero() && !next.After(now) {

@@ -147,7 +147,7 @@ func TestUnavailableLedgerBlocksNoWatchAndLosesNoFinalState(t *testing.T) {
 				before := ledger.attempts()
 				time.Sleep(10 * time.Minute)
 				if n := ledger.attempts() - before; n < 10 || n > 2*10*60/int(maxRecordRetry.Seconds())+30 {
-					t.Errorf("%d attempts in ten minutes", n)
+					t.Errorf("%d attempts to record in ten minutes, want 10 to 70", n)
 				}
 				ledger.become(nil)
 				time.Sleep(2 * maxRecordRetry)

@@ -14,7 +14,7 @@ func TestSnapshotListsLongestWaitingGenerationsAndCountsAll(t *testing.T) {
 		pass(time.Minute)
 		s := b.hub.Snapshot()
 		if len(s.Generations) != 100 || s.Stats.Active != 150 || len(s.Credentials) != 1 {
-			t.Fatalf("%d generations of %d, %d keys", len(s.Generations), s.Stats.Active, len(s.Credentials))
+			t.Fatalf("the snapshot has %d of %d generations and %d keys, want 100 of 150 and 1", len(s.Generations), s.Stats.Active, len(s.Credentials))
 		}
 		if !slices.IsSortedFunc(s.Generations, func(a, b PolledGeneration) int { return a.Answered.Compare(b.Answered) }) {
 			t.Error("the generation that has waited longest is not first")
@@ -24,11 +24,11 @@ func TestSnapshotListsLongestWaitingGenerationsAndCountsAll(t *testing.T) {
 		}
 		k := s.Credentials[0]
 		if k.Condition != ConditionHealthy || k.Active != 150 || k.Watches != 2 || k.Rate != k.Limit || k.Tenant == "" {
-			t.Errorf("the key is %+v", k)
+			t.Errorf("the key is %+v, want a healthy one with 150 generations and 2 watches", k)
 		}
 		for _, r := range s.Generations {
 			if r.Began.IsZero() || r.NextPoll.Before(s.Time.Add(-time.Second)) || r.Watches < 1 || r.State == "" || r.Tenant != k.Tenant {
-				t.Errorf("a generation is %+v", r)
+				t.Errorf("a generation in the snapshot is incomplete or overdue: %+v", r)
 			}
 		}
 	})
@@ -43,10 +43,10 @@ func TestASnapshotShowsAnOutageAndChangesNothing(t *testing.T) {
 		pass(time.Minute)
 		first := b.hub.Snapshot()
 		if k := first.Credentials[0]; k.Condition != ConditionUnreachable || k.Failures < 3 || k.LastError == "" || !k.Paused.After(first.Time) {
-			t.Errorf("the key is %+v", k)
+			t.Errorf("the key is %+v, want an unreachable and paused one", k)
 		}
 		if r := first.Generations[0]; r.Failures == 0 || r.LastError == "" || first.Time.Sub(r.Answered) < 50*time.Second || r.NextPoll.Before(first.Credentials[0].Paused) {
-			t.Errorf("the first generation is %+v", r)
+			t.Errorf("the first generation is %+v, want failures and no poll before the pause ends", r)
 		}
 		if again := b.hub.Snapshot(); again.Credentials[0] != first.Credentials[0] || again.Stats != first.Stats {
 			t.Error("a second snapshot differs from the first")

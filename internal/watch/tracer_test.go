@@ -111,11 +111,11 @@ func TestSweepTraceRefersToEachWatchOnce(t *testing.T) {
 		}
 		sweeps++
 		if p.Generations != 8 || p.Watches != 9 || len(p.Open) != 2 || p.Open[0] == p.Open[1] {
-			t.Errorf("a sweep is %+v", p)
+			t.Errorf("a list request is %+v, want 8 generations, 9 watches and 2 traces", p)
 		}
 	}
 	if sweeps == 0 {
-		t.Error("no sweep was sent")
+		t.Error("no list request was sent")
 	}
 }
 

@@ -70,7 +70,7 @@ func TestOneThousandWatchersCostThePollsOfOne(t *testing.T) {
 	}
 	one, many := polls(1), polls(1000)
 	if one != many || one == 0 {
-		t.Errorf("%d requests for one watcher, %d for a thousand", one, many)
+		t.Errorf("%d requests for one watcher and %d for a thousand, want equal numbers", one, many)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestHeartbeatsAreDeliveredWhileNothingChanges(t *testing.T) {
 		}
 		h := s.look().heartbeats[3]
 		if h.Condition != ConditionHealthy || time.Since(h.ObserveTime) > 5*time.Second || h.NextPoll.IsZero() {
-			b.t.Errorf("heartbeat: %+v", h)
+			b.t.Errorf("the fourth heartbeat is %+v, want a healthy one with a next poll", h)
 		}
 	})
 }
@@ -132,10 +132,10 @@ func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) {
 					b.t.Fatal("the watch ended")
 				}
 				if h := s.look().heartbeats[len(s.look().heartbeats)-1]; h.Condition != trouble.want || h.Failures == 0 || h.LastError == "" || !h.Own {
-					b.t.Errorf("heartbeat: %+v", h)
+					b.t.Errorf("the last heartbeat does not show the failure: %+v", h)
 				}
 				if h := many.look().heartbeats[len(many.look().heartbeats)-1]; h.LastError == "" || h.Own {
-					b.t.Errorf("heartbeat of the watch of everything: %+v", h)
+					b.t.Errorf("the last heartbeat of the watch of all generations is %+v, want an error and Own false", h)
 				}
 				b.up.with(func(u *upstream) { u.fail = nil; u.states["a"] = succeeded })
 				pass(2 * time.Minute)
@@ -161,7 +161,7 @@ func TestNoPollIsSentDuringARetryAfterPause(t *testing.T) {
 		hit := b.up.calls()
 		pass(39 * time.Second)
 		if n := b.up.calls() - hit; n != 0 {
-			b.t.Errorf("%d polls inside the pause", n)
+			b.t.Errorf("%d polls during the pause, want 0", n)
 		}
 		pass(8 * time.Second)
 		if b.up.calls() == hit {
@@ -186,7 +186,7 @@ func TestARejectedForwardedKeyEndsItsWatchesAndASharedKeyIsProbed(t *testing.T) 
 			b.t.Errorf("%d probes in 10 minutes, want one a minute", n)
 		}
 		if h := ours.look().heartbeats[len(ours.look().heartbeats)-1]; h.Condition != ConditionCredentialRejected {
-			b.t.Errorf("heartbeat: %+v", h)
+			b.t.Errorf("the last heartbeat is %+v, want a rejected credential", h)
 		}
 		b.up.with(func(u *upstream) { u.fail = nil; u.states["a"] = succeeded })
 		pass(2 * time.Minute)
@@ -332,7 +332,7 @@ func TestTypicalRemainingTimeIsLearnedFromEarlierGenerations(t *testing.T) {
 		pass(6 * time.Second)
 		h := s.look().heartbeats[0]
 		if !h.HasTypical || h.TypicalRemaining < 13*time.Second || h.TypicalRemaining > 19*time.Second {
-			b.t.Errorf("typical remaining after 5 s of about 21 s: %v (%v)", h.TypicalRemaining, h.HasTypical)
+			b.t.Errorf("got the typical remaining time %v (known: %v), want 13 to 19 s", h.TypicalRemaining, h.HasTypical)
 		}
 	})
 }

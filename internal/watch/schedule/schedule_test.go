@@ -120,7 +120,7 @@ func TestWithoutHistoryPollsAreEveryFewSeconds(t *testing.T) {
 		0: {1.5, 2.5}, 15 * time.Second: {2, 4}, time.Minute: {3.5, 6}, 6 * time.Minute: {9, 10}, 100 * time.Hour: {10, 10},
 	} {
 		if got := Unlearned.Gap(age, usual).Seconds(); got < want[0] || got > want[1] {
-			t.Errorf("at the age of %v: %v s, want %v", age, got, want)
+			t.Errorf("at the age of %v: got an interval of %v s, want %v", age, got, want)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestGenerationOlderThanHistoryIsPolledAsWithoutHistory(t *testing.T) {
 	for _, age := range []time.Duration{time.Minute, time.Hour} {
 		with, without := c.Gap(age, usual), Unlearned.Gap(age, usual)
 		if ratio := with.Seconds() / without.Seconds(); ratio < 0.8 || ratio > 1.25 {
-			t.Errorf("at the age of %v: got %v, want about %v as without history", age, with, without)
+			t.Errorf("at the age of %v: got an interval of %v, want about %v, as if no durations were known", age, with, without)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestJitterIsTenPercentAndBackoffDoubles(t *testing.T) {
 	}
 	for failures, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 3: 4 * time.Second, 10: 30 * time.Second, 1000: 30 * time.Second} {
 		if got := Backoff(failures, time.Second, 30*time.Second); got != want {
-			t.Errorf("after %d failures: %v, want %v", failures, got, want)
+			t.Errorf("after %d failures: got the backoff %v, want %v", failures, got, want)
 		}
 	}
 }
