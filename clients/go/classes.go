@@ -47,7 +47,7 @@ type (
 	ContentChangedError struct{ *base }
 	// UnavailableError reports that Easel or the catalog is temporarily unavailable.
 	UnavailableError struct{ *base }
-	// ServerFaultError reports that the call failed for a reason that only the server's operator can fix.
+	// ServerFaultError reports that the call failed for a problem that only the server's operator can fix.
 	ServerFaultError struct{ *base }
 	// DamagedError reports that downloaded bytes are damaged or missing.
 	DamagedError struct{ *base }

@@ -191,8 +191,8 @@ func TestEveryVariableOnThePagesIsASetting(t *testing.T) {
 var variable = regexp.MustCompile(`\bEASEL_[A-Z_]*[A-Z]\b`)
 
 func TestPagesOfEachRoleStayBelowWordLimit(t *testing.T) {
-	for path, most := range map[string]int{"README.md": 700, "docs/callers.md": 2000, "docs/contributors.md": 2500, operatorsPage: 4500} {
-		if n := len(strings.Fields(proctest.Read(t, path))); n > most {
+	for path, limit := range map[string]int{"README.md": 700, "docs/callers.md": 2000, "docs/contributors.md": 2500, operatorsPage: 4500} {
+		if n := len(strings.Fields(proctest.Read(t, path))); n > limit {
 			t.Errorf("%s is too long: %d words", path, n)
 		}
 	}

@@ -101,8 +101,8 @@ type Limiter struct {
 
 // New returns a limiter that allows at most maxInFlight requests in flight.
 func New(maxInFlight int) *Limiter {
-	most := float64(maxInFlight)
-	return &Limiter{max: most, limit: most, queue: queue{owners: map[string]*owner{}}, polls: rate.NewLimiter(noPollRate, noPollRate)}
+	limit := float64(maxInFlight)
+	return &Limiter{max: limit, limit: limit, queue: queue{owners: map[string]*owner{}}, polls: rate.NewLimiter(noPollRate, noPollRate)}
 }
 
 // SetPollRate sets the maximum number of polls per second. It allows bursts: all polls of one second may start at the same

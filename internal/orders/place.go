@@ -275,13 +275,13 @@ func (p *placing) priceInTime(ctx context.Context) (int64, error) {
 // price returns the price to reserve, in cents. It requests a quote only if the request has a maximum cost or a budget applies.
 // Otherwise it returns 0. If the price exceeds the maximum cost, price returns an error.
 func (p *placing) price(ctx context.Context) (int64, error) {
-	most := p.asked.MaxCostCents
-	if most == nil && p.request.Limits == (ledger.Limits{}) && p.request.Total == (ledger.Limits{}) && len(p.request.LabelLimits) == 0 {
+	limit := p.asked.MaxCostCents
+	if limit == nil && p.request.Limits == (ledger.Limits{}) && p.request.Total == (ledger.Limits{}) && len(p.request.LabelLimits) == 0 {
 		return 0, nil
 	}
 	quote, err := p.quote(ctx)
-	if err == nil && most != nil && quote.PriceCents > *most {
-		err = &catalog.Error{Kind: catalog.KindPriceAboveLimit, Op: catalog.OpCreate, PriceCents: quote.PriceCents, MaxCents: *most}
+	if err == nil && limit != nil && quote.PriceCents > *limit {
+		err = &catalog.Error{Kind: catalog.KindPriceAboveLimit, Op: catalog.OpCreate, PriceCents: quote.PriceCents, MaxCents: *limit}
 	}
 	if ctx.Err() != nil && catalog.KindOf(err) != catalog.KindRateLimited {
 		err = ctx.Err()

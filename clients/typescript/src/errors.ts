@@ -112,7 +112,7 @@ export class NoContent extends EaselError {}
 export class ContentChanged extends EaselError {}
 /** Easel or the catalog is temporarily unavailable. */
 export class Unavailable extends EaselError {}
-/** The call failed for a reason that only the server's operator can fix. */
+/** The call failed for a problem that only the server's operator can fix. */
 export class ServerFault extends EaselError {}
 /**
  * The timeout of the call or of its signal has passed. raw is Connect's last error before the timeout. For a watch, heartbeat

@@ -170,7 +170,7 @@ class Unavailable(Error):
 
 
 class ServerFault(Error):
-    """The call failed for a reason that only the server's operator can fix."""
+    """The call failed for a problem that only the server's operator can fix."""
 
 
 class Timeout(Error, TimeoutError):

@@ -16,7 +16,7 @@ export const errorTable = {
     "NoContent": "The render has no file and never will have one.",
     "ContentChanged": "The file has changed since the download started.",
     "Unavailable": "Easel or the catalog is temporarily unavailable.",
-    "ServerFault": "The call failed for a reason that only the server's operator can fix.",
+    "ServerFault": "The call failed for a problem that only the server's operator can fix.",
     "Timeout": "The call's timeout has passed. For a watch, the error contains the last heartbeat before the timeout.",
     "RenderFailed": "The render has no result, because it failed, was refunded or was deleted.",
     "Damaged": "Downloaded bytes are damaged or missing."
