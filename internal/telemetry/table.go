@@ -87,7 +87,7 @@ var Table = []Metric{
 	{
 		Name: "http.server.request.duration", Kind: Histogram, Unit: "s", Buckets: seconds,
 		Labels: []Label{httpMethod, {Name: "http.route", Of: "the routes of the contract; none for a path without a route"}, httpCode},
-		Text:   "REST requests, except requests whose response was interrupted. A request that reaches a method of the contract counts as a call, too.",
+		Text:   "REST requests, except requests whose response was interrupted. A request that reaches a method of the contract also counts as a call.",
 	},
 	{
 		Name: "http.client.request.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
@@ -191,7 +191,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.order.charged", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
-		Text: "Euro cents charged according to the responses to orders, refunds not subtracted. With a ledger in memory, a repeat counts again if the ledger no longer has the order.",
+		Text: "Euro cents charged according to the responses to orders, refunds not subtracted. A repeated order counts again if a ledger in memory has deleted the order.",
 	},
 	{
 		Name: "easel.ledger.up", Kind: Gauge, Unit: "{ledger}", From: Ledger,
@@ -259,7 +259,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.content.reads", Kind: Counter, Unit: "{read}", From: Contents, Labels: []Label{contentSource},
-		Text: "Reads of results that have a copy. catalog: the store failed, and the catalog sent the bytes.",
+		Text: "Reads of results that have a copy. The source is catalog if the store failed.",
 	},
 	{
 		Name: "easel.content.waiting", Kind: Gauge, Unit: "{result}", From: Contents,
@@ -307,6 +307,6 @@ var Table = []Metric{
 	{Name: "process_network_transmit_bytes_total", Kind: Counter, Unit: "By", Scraped: true, Text: "Bytes that the machine's network has sent."},
 	{
 		Name: "target_info", Kind: Gauge, Scraped: true, Labels: []Label{{Name: "service.name"}, {Name: "service.version"}, {Name: "telemetry.sdk.language"}, {Name: "telemetry.sdk.name"}, {Name: "telemetry.sdk.version"}},
-		Text: "Always 1: the resource, including the attributes of OTEL_RESOURCE_ATTRIBUTES.",
+		Text: "Always 1. The labels are the attributes of the resource, including OTEL_RESOURCE_ATTRIBUTES.",
 	},
 }
