@@ -30,7 +30,7 @@ type concern struct {
 
 type concerns []concern
 
-// add adds a warning if the parameter holds is true. The parameter grave means that the operator must act.
+// concerns.add adds a warning if its first argument is true. The argument grave means that the operator must act.
 func (c *concerns) add(holds, grave bool, format string, args ...any) {
 	if holds {
 		*c = append(*c, concern{Grave: grave, Text: fmt.Sprintf(format, args...)})

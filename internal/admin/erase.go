@@ -26,8 +26,8 @@ type Erasure struct {
 type Erased struct {
 	// Erased is the number of orders that this step has erased.
 	Erased int64 `json:"erased"`
-	// Left contains the reasons why content was not erased. For an order whose outcome is unknown, the key is the generation
-	// ID, or the order ID if there is no generation. The key "the store of results" means that copies of erased results remain.
+	// Left maps each order whose content was not erased to the reason. The key is the generation ID or, without a generation,
+	// the order ID. If copies of erased results may remain, the key "the store of results" has the reason.
 	Left map[string]string `json:"left,omitempty"`
 	// Next is the position at which the next step starts. It is nil after the last step.
 	Next *ledger.Position `json:"next,omitempty"`

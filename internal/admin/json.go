@@ -23,7 +23,7 @@ type problem struct {
 // Error returns the text.
 func (p *problem) Error() string { return p.text }
 
-// invalid returns the problem for a request with an invalid or missing member.
+// The function invalid returns the problem for a request with an invalid or missing member.
 func invalid(text string) error { return &problem{http.StatusBadRequest, text} }
 
 // conflict returns the problem for a request that the state of the server or the ledger does not allow.
@@ -31,8 +31,8 @@ func conflict(format string, args ...any) error {
 	return &problem{http.StatusConflict, fmt.Sprintf(format, args...)}
 }
 
-// answers returns a handler that decodes a request, passes it to the function do, and sends the result as JSON. If do
-// returns an error that is not a [problem], the handler responds with status 503.
+// The function answers returns a handler that decodes a request, passes it to the function do, and sends the result as JSON.
+// For an error that is not a [problem], the handler responds with status 503.
 func answers[Q, A any](do func(context.Context, Q) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var asked Q

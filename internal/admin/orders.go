@@ -183,8 +183,8 @@ func (q OrderQuery) filter() ledger.Filter {
 // includes its entries in the ledger's journal.
 const maxNamed = 20
 
-// named returns the orders that match the query's Name. Each order includes its movements, which are the lines of the
-// journal about its money.
+// Orders.named returns the orders that match the Name in a query. Each order includes its movements, which are its entries in
+// the ledger's journal of money.
 func (o Orders) named(ctx context.Context, asked OrderQuery) ([]Order, error) {
 	found, err := o.Ledger.Find(ctx, asked.Name, maxNamed)
 	all := []Order{}

@@ -59,7 +59,7 @@ type report struct {
 	LedgerMeans string                   `json:"ledgerMeans"` // description of the ledger's durability, for display
 	Copies      bool                     `json:"copies"`      // whether results are copied into a store
 	Keys        []watch.PolledCredential `json:"keys"`        // at most 100 API keys, unhealthy ones first
-	Generations []watch.PolledGeneration `json:"generations"` // at most 100 generations, those with the longest time since their last response first
+	Generations []watch.PolledGeneration `json:"generations"` // at most 100 generations, starting with those that have waited longest for a response
 }
 
 // limiters contains the states of the limiters that currently reject or delay requests. The keys are fingerprints of API
