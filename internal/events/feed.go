@@ -56,9 +56,9 @@ func (f *Feed) hasReaders() bool {
 	return len(f.readers) > 0
 }
 
-// read passes the next events to the readers, and reports whether the ledger may have more events. If f.position is not
-// valid, read passes no events. Instead, it sets f.position to the position of the ledger's last event, and marks all
-// readers as behind, because they may have missed events.
+// Feed.read passes the next events to the readers, and reports whether the ledger may have more events. If f.position is not
+// valid, it passes no events. Instead, it sets f.position to the position of the ledger's last event, and calls fallBehind for
+// each reader, because the readers may have missed events.
 func (f *Feed) read(ctx context.Context) (more bool) {
 	last, err := f.ledger.NumberEvents(ctx)
 	var next []ledger.FeedEvent
@@ -86,7 +86,8 @@ func (f *Feed) read(ctx context.Context) (more bool) {
 	return len(next) == feedPage
 }
 
-// note records whether a read failed. It logs the failure, unless the previous read also failed or ctx is done.
+// Feed.note records whether a read of new events failed. It logs the failure, unless the previous read also failed or ctx is
+// done.
 func (f *Feed) note(ctx context.Context, err error) {
 	if failed := err != nil; failed != f.failing {
 		if f.failing = failed; failed && ctx.Err() == nil {
@@ -104,7 +105,7 @@ type FeedReader struct {
 	Ready chan struct{}
 
 	waiting []ledger.FeedEvent
-	behind  bool // whether the buffer waiting lacks some of the next events, so that the reader must query the ledger
+	behind  bool // whether some of the next events are missing from the field waiting, so that the reader must query the ledger
 }
 
 // Reader returns a reader of an owner's events, or of all events if owner is nil. The caller must close it.

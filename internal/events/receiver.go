@@ -28,9 +28,9 @@ func (r *receiver) room(now time.Time) int {
 	return maxInFlight
 }
 
-// done records the result of an attempt to deliver an event. retried means that the event had been sent before. If
-// fails is true, the caller must log that the receiver is failing. If recovers is true, the caller must log that the
-// receiver has recovered. fails is never true for a retry.
+// receiver.done records the result of an attempt to deliver an event. The parameter retried means that the event had been sent
+// before. The result fails means that the caller must log that the receiver is failing. It is never true for a retry. The
+// result recovers means that the caller must log that the receiver has recovered.
 func (r *receiver) done(delivered, retried bool, now time.Time) (fails, recovers bool) {
 	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
 	r.logged = r.logged && !delivered || fails

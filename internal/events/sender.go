@@ -211,8 +211,8 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	return nil
 }
 
-// unreachable returns the error for a request that received no valid response. It wraps only errors that contain neither the
-// receiver's URL nor its response, because both may contain secrets.
+// The function unreachable returns the error for a request that received no valid response. It wraps only errors that contain
+// neither the receiver's URL nor its response, because both may contain secrets.
 func unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errLate
