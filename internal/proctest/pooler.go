@@ -44,7 +44,7 @@ func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	return url
 }
 
-// pooled returns the URL that connects to a database through the pooler.
+// Postgres.pooled returns the URL that connects to a database through PgBouncer.
 func (p *Postgres) pooled(database string) string {
 	return "postgres://postgres@" + p.pooler + "/" + database + "?sslmode=disable&default_query_exec_mode=exec"
 }

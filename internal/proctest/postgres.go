@@ -129,7 +129,7 @@ func (p *Postgres) Database(t testing.TB) string {
 	}
 }
 
-// answers waits for up to a minute until the server accepts connections, and reports whether it does.
+// Postgres.answers waits until the server accepts connections, for at most a minute, and reports whether it does.
 func (p *Postgres) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

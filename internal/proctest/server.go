@@ -40,10 +40,12 @@ var freePorts = Settings{
 	"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0", "EASEL_SANDBOX_ADDR": "127.0.0.1:0",
 }
 
-// TryLaunch starts one of Easel's servers and waits until it listens. words are the command (serve, sandbox or dev) and
-// its flags. The environment of the process contains only settings, plus free ports for the addresses that settings does
-// not contain. If the server does not listen, TryLaunch kills it and returns an error that contains its output. program
-// is the path of the easel program, which may be a different version than the program from [Easel].
+// TryLaunch starts one of Easel's servers and waits until it listens. If the server does not listen, TryLaunch kills it and
+// returns an error that contains its output.
+//
+// The parameter program is the path of the easel program, which may be a different version than the program from [Easel]. The
+// parameter words contains the command (serve, sandbox or dev) and its flags. The environment of the process contains only the
+// given settings, and free ports for the addresses that the settings do not contain.
 func TryLaunch(t testing.TB, program string, settings Settings, words ...string) (*Process, error) {
 	p := Start(t, Environ(freePorts.With(settings)), append([]string{program}, words...)...)
 	for pattern, found := range map[string]map[string]*string{

@@ -14,7 +14,7 @@ type Connector struct {
 	// Prepare, if not nil, is called before each statement. The connections do not support direct execution, so every
 	// statement is prepared first.
 	Prepare func()
-	// Committed, if not nil, is called after each commit. It may replace the result.
+	// Committed, if not nil, is called after each commit with the error of the commit. Its result replaces that error.
 	Committed func(error) error
 
 	sqlite driver.Driver
