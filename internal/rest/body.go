@@ -26,8 +26,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// readable returns a handler that rejects a request if its path or query is not valid UTF-8. Otherwise, the handler calls
-// tidyPath and then next.
+// The function readable returns a handler that rejects a request if its path or query is not valid UTF-8. Otherwise, the
+// handler calls tidyPath and then next.
 func readable(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := checkText(r.URL); err != nil {

@@ -33,11 +33,11 @@ type downloads struct {
 	content openContent
 }
 
-// serve serves a result as a plain file, with ranges and ETags. Like any other DownloadGeneration call, the request runs
-// through the server's chain of processing steps, but the bytes are copied directly from the service to the response.
+// downloads.serve serves a result as a plain file, with ranges and ETags. The request runs through the server's chain of
+// processing steps, like any other call. The bytes are copied directly from the service to the response.
 //
-// If the query parameter readOffset or readLimit selects a part of the result, that part is served as if it were the complete
-// file, and a Range header is ignored.
+// The query parameters readOffset and readLimit can select a part of the result. That part is then served as if it were the
+// complete file, and a Range header is ignored.
 func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.DownloadGenerationRequest{GenerationId: params["generation_id"]}
 	a := &fileAnswer{open: d.content, request: r, code: http.StatusOK, length: unbounded}
@@ -215,8 +215,8 @@ func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 // sourceNames maps the sources of a result to values of the header Easel-Content-Source.
 var sourceNames = map[easelv1.ContentSource]string{easelv1.ContentSource_CONTENT_SOURCE_CATALOG: "catalog", easelv1.ContentSource_CONTENT_SOURCE_COPY: "copy"}
 
-// writeBody copies the bytes of the result to w. After each chunk, it calls sent with the size of the chunk. It returns an
-// error if a read or write fails, or if the length is known and the number of bytes differs from it.
+// writeBody copies the bytes of the result to w. After each chunk, it passes the size of the chunk to the function sent. It
+// returns an error if a read or write fails, or if the length is known and the number of bytes differs from it.
 func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	var written int64
 	err := a.content.Copy(func(chunk *easelv1.ContentChunk) error {

@@ -123,8 +123,8 @@ func statusJSON(st *status.Status) []byte {
 	return body
 }
 
-// unreadable returns the violation for a request that the gateway can't parse. said is the parser's message. Only its first 256
-// bytes are used, because it may quote the request.
+// The function unreadable returns the violation for a request that the gateway can't parse. The parameter said is the parser's
+// message, which may quote the request. Only its first 256 bytes are used.
 func unreadable(said string) service.Violation {
 	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson randomly replaces a space with a no-break space
 	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")

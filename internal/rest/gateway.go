@@ -106,7 +106,7 @@ func bareTemplate(template string) string {
 	return strings.NewReplacer("=**}", "}", "=*}", "}").Replace(template)
 }
 
-// bindings calls the function visit for every HTTP route of every method in the contract.
+// The function bindings calls the function visit for every HTTP route of every method in the contract.
 func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 	service.Methods(func(m protoreflect.MethodDescriptor) {
 		rule, ok := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)

@@ -35,10 +35,10 @@ func newParameters() parameters {
 	return known
 }
 
-// addNames adds the query parameters for a message's fields to the map names. It skips the fields for which the function
-// without returns true. A parameter for a field of a nested message has a name such as filter.states, and a parameter for a map
-// field has a name such as labels[job]. inJSON and inProto are the prefixes for the fields of a nested message, including the
-// dot. For the outermost message, they are empty.
+// addNames adds the query parameters for a message's fields to names. It skips a field if without(field name) is true. A
+// parameter for a field of a nested message has a name such as filter.states, and a parameter for a map field has a name such
+// as labels[job]. The parameters inJSON and inProto are the prefixes for the fields of a nested message, including the dot. For
+// the outermost message, they are empty.
 func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
 	for n := range message.Fields().Len() {
 		field := message.Fields().Get(n)
@@ -88,7 +88,7 @@ func checkQuery(raw string, names map[string]string) error {
 		if parameter != "" && !knownAs(given, names) && !slices.Contains(unknown, given) {
 			unknown = append(unknown, given)
 		}
-		if len(unknown) > service.MostViolations { // one more than an error lists, so that the error states that there are more violations
+		if len(unknown) > service.MostViolations { // one more than the error can list, so that the error mentions further violations
 			break
 		}
 	}

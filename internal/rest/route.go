@@ -16,9 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// nameRoute returns a handler that names the span of a request after its route, and then calls next. A request from the
-// function allowed is only a probe. For a probe, the handler records whether the route supports the method, and does not call
-// next.
+// nameRoute returns a handler that names the span of a request after its route, and then calls next. For a probe (see the
+// function allowed), the handler instead records whether the route supports the method.
 func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template, m := routeTemplate(r), matchedOf(r.Context())
@@ -31,8 +30,8 @@ func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// rejects reports whether a route exists only to reject requests. Without such a route, DELETE /v1/generations/x:watch would
-// delete the generation with the ID "x:watch".
+// The function rejects reports whether a route exists only to reject requests. Without such a route, DELETE
+// /v1/generations/x:watch would delete the generation with the ID "x:watch".
 func rejects(method, template string) bool {
 	return method == http.MethodDelete && (template == waitPath || template == watchPath)
 }
@@ -49,8 +48,8 @@ func routeTemplate(r *http.Request) string {
 	return strings.ReplaceAll(pattern.String(), "=*}", "}")
 }
 
-// tidyPath sets the raw path of a request, so that the gateway unescapes each segment exactly once. In paths of models,
-// tidyPath itself unescapes slashes, because the model ID extends to the end of the path.
+// tidyPath sets the raw path of a request, so that the gateway unescapes each segment exactly once. A model ID can contain
+// slashes, because it extends to the end of the path. So tidyPath unescapes the slashes in the paths of models.
 func tidyPath(r *http.Request) {
 	r.URL.RawPath = r.URL.EscapedPath()
 	if strings.HasPrefix(r.URL.RawPath, "/v1/models/") {
@@ -104,7 +103,7 @@ func traceRequests(next http.Handler) http.Handler {
 // matched is a context value in which the gateway stores the route of a request, for the handlers around the gateway.
 type matched struct {
 	request *http.Request // request whose Pattern is set to the route, for OpenTelemetry's handler
-	probe   bool          // whether the request only checks which methods a path supports; see allowed
+	probe   bool          // whether the request only checks which methods a path supports; see the function allowed
 	found   bool          // result of a probe: whether its method and path are supported
 }
 
@@ -115,7 +114,7 @@ func matchedOf(ctx context.Context) *matched {
 	return m
 }
 
-// name sets the name of a request's span to the method and the route template. It does not use the path, because the path
+// matched.name sets the name of a request's span to the HTTP method and the route template. The path is not used, because it
 // contains IDs.
 func (m *matched) name(r *http.Request, template string) {
 	m.request.Pattern = r.Method + " " + template // OpenTelemetry's handler reads this field
