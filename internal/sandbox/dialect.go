@@ -57,7 +57,7 @@ const (
 // ErrorShape is the shape of an error body.
 type ErrorShape int
 
-// The error shapes.
+// The values of ErrorShape.
 const (
 	ErrorFlat    ErrorShape = iota // {"code", "message", "details": {"field"}}
 	ErrorNested                    // {"error": {"code", "message", "fields": ["prompt"]}}
@@ -69,7 +69,7 @@ const (
 // PriceShape is the shape of a quote.
 type PriceShape int
 
-// The price shapes.
+// The values of PriceShape.
 const (
 	PriceCents  PriceShape = iota // {"priceCents": 12}
 	PriceUnit                     // {"price": 12, "unit": "cents", "currencyCode": "EUR"}
@@ -79,7 +79,7 @@ const (
 // TimeShape is the format of times in JSON.
 type TimeShape int
 
-// The time formats.
+// The values of TimeShape.
 const (
 	TimeRFC3339 TimeShape = iota
 	TimeUnix              // number of seconds

@@ -13,10 +13,11 @@ import (
 // define the effect. At least one field with the struct tag effect must be set. If several faults select a request, only the
 // fault that was injected first affects it.
 //
-// A fault first waits for Delay. If any of Hang, Reset, Redirect, Oversize, Status and Body is set, the fault then replaces the
-// response. If several of them are set, the first in this order determines the kind of response. If the response is replaced,
-// the handler runs only if AfterCommit is set. If none of these six fields is set, the handler runs, and the client receives
-// the handler's response, altered by Set, ContentLengthDelta, Drip and Cut.
+// An affected request first waits for Delay. The next step depends on the fields:
+//
+//   - If Hang, Reset, Redirect, Oversize, Status or Body is set, the fault replaces the response. If several of them are set,
+//     the first in this order determines the kind of response. The handler runs only if AfterCommit is set.
+//   - Otherwise, the handler runs, and the client receives its response, altered by Set, ContentLengthDelta, Drip and Cut.
 //
 // If the client disconnects during the delay, the request is still served after the delay. With AfterCommit and Reset, an order
 // is charged but its response is lost.
@@ -89,7 +90,7 @@ func (d *Delay) UnmarshalText(text []byte) error {
 // FaultStatus describes an active fault: how many requests have matched it, and how many it has affected.
 type FaultStatus struct {
 	Fault Fault `json:"fault"`
-	Seen  int   `json:"seen"`  // number of matching requests, whether affected or not; once Fault.Count requests are affected, it no longer rises
+	Seen  int   `json:"seen"`  // number of matching requests, affected or not; stays constant after Fault.Count requests were affected
 	Fired int   `json:"fired"` // number of affected requests
 }
 
@@ -197,12 +198,12 @@ func (s *Sandbox) fault(template, key string) *Fault {
 	return nil
 }
 
-// answers reports whether the fault replaces the handler's response.
+// Fault.answers reports whether the fault replaces the handler's response.
 func (f *Fault) answers() bool {
 	return f.Hang || f.Reset || f.Redirect != "" || f.Oversize > 0 || f.Status != 0 || f.Body != ""
 }
 
-// alters reports whether the fault changes the handler's response.
+// Fault.alters reports whether the fault changes the handler's response.
 func (f *Fault) alters() bool {
 	return f.Set != nil || f.ContentLengthDelta != 0 || f.Drip != 0 || f.Cut
 }

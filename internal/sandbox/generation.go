@@ -139,7 +139,7 @@ func (s *Sandbox) newGeneration(who account, o order) generation {
 	return g
 }
 
-// scaled returns d divided by the sandbox's speed.
+// Sandbox.scaled returns a duration divided by the sandbox's speed.
 func (s *Sandbox) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / s.cfg.Speed)
 }

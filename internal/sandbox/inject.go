@@ -68,8 +68,8 @@ func (letters) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bufferBody reads the body of a request into memory, so that the handler can use the body even if the client disconnects.
-// In addition, the server can detect a disconnect only after the body was read.
+// bufferBody reads the body of a request into memory. The handler can then use the body even if the client disconnects, and the
+// server can detect a disconnect.
 func bufferBody(r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err == nil {
@@ -77,8 +77,7 @@ func bufferBody(r *http.Request) {
 	}
 }
 
-// sleep waits for a duration. It returns earlier if the sandbox is closed, or if the channel canceled is closed. The channel
-// may be nil.
+// sleep waits for a duration. It returns earlier if the sandbox or the given channel is closed. The channel may be nil.
 func (s *Sandbox) sleep(d time.Duration, canceled <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -159,9 +158,9 @@ func (b *buffer) WriteHeader(status int) { b.status = status }
 // Write implements [http.ResponseWriter].
 func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// changed returns a JSON body to which the map set is applied: each member in the map is added or replaced, or removed if its
-// value in the map is nil. If body is an array, the map is applied to each object in the array. If body is neither an object
-// nor an array, its value does not change.
+// The function changed applies the members in the map set to a JSON body, and returns the result. A member is removed if its
+// value in the map is nil, and otherwise added or replaced. If body is an array, each object in the array is changed. If body
+// is neither an object nor an array, its value does not change.
 func changed(body []byte, set map[string]any) []byte {
 	var v any
 	if decode(body, &v) != nil {

@@ -160,7 +160,7 @@ func digest(text string) []byte {
 	return sum[:]
 }
 
-// visible reports whether s consists of minLength to maxLength visible ASCII characters.
+// The function visible reports whether a string consists of minLength to maxLength visible ASCII characters.
 func visible(s string, minLength, maxLength int) bool {
 	if len(s) < minLength || len(s) > maxLength {
 		return false

@@ -59,8 +59,8 @@ func (r *randomSource) number() string {
 func (r *randomSource) chance(share float64) bool { return rand.New(r).Float64() < share }
 
 // durations describes the random render times of a model. They have a log-normal distribution with the given median and sigma.
-// slowShare, from 0 to 1, is the fraction of renders that take longer, as if a machine had to start first. Their median is the
-// field slow.
+// The fraction slowShare of the renders, from 0 to 1, takes longer, as if a machine had to start first. The field slow is the
+// median of these renders.
 type durations struct {
 	median    time.Duration
 	sigma     float64

@@ -17,7 +17,7 @@ import (
 // maxBody is the maximum size of a request body, in bytes.
 const maxBody = 17 << 20
 
-// call is a request that is being served. The field who is set when the request is authenticated.
+// call is a request that is being served. Authentication sets the field who.
 type call struct {
 	w    http.ResponseWriter
 	r    *http.Request

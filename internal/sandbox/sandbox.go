@@ -91,7 +91,7 @@ type Sandbox struct {
 	mu       sync.Mutex
 	faults   []*Injected // active faults
 	requests map[string]int
-	buckets  map[int64]*rate.Limiter // keyed by account
+	buckets  map[int64]*rate.Limiter // rate limiters, keyed by the row ID of the account
 }
 
 // Open starts a sandbox. It resumes the generations that an earlier process did not finish: overdue generations finish

@@ -60,7 +60,7 @@ func readOrder(body []byte) (order, error) {
 		return order{}, err
 	}
 	o := order{model: m, values: checked, price: m.price(checked)}
-	canonical, err := json.Marshal(map[string]any{"modelId": id, "inputs": inputs}) // sorts the members
+	canonical, err := json.Marshal(map[string]any{"modelId": id, "inputs": inputs}) // json.Marshal sorts the members of a map
 	if err != nil {
 		return order{}, err
 	}

@@ -120,7 +120,7 @@ type scene struct {
 	aspect, columns                         float64 // aspect is width divided by height; columns is the number of samples per unit of x
 	horizon, lightX, cover                  float64 // cover is the share of the sky that is covered by clouds
 	seed                                    uint32
-	detail                                  int // octaves of noise
+	detail                                  int // number of octaves of noise
 	wet, mirror                             bool
 	place                                   string
 	layers                                  []layer // sorted from far to near
@@ -128,8 +128,8 @@ type scene struct {
 
 // layer is one row of mountains, dunes or woods.
 type layer struct {
-	crest       []float64 // y of the crest in each column
-	foot        float64   // y of the crest's lowest point
+	crest       []float64 // y coordinate of the crest in each column
+	foot        float64   // y coordinate of the crest's lowest point
 	colour      rgb
 	mist, rough float64 // mist is the strength of the mist at the foot of the slopes; rough is their roughness
 	snow        float64 // depth of the snow below the crest
@@ -195,7 +195,7 @@ func (s *scene) trees(x float64, row int) (top float64) {
 	return top
 }
 
-// at returns the color of the scene at a position. The corners of the picture are darker than its center.
+// scene.at returns the color of the scene at a position. The corners of the picture are darker than its center.
 func (s *scene) at(x, y float64) rgb {
 	c := s.land(x, y)
 	if s.wet && y > s.horizon {
