@@ -103,7 +103,8 @@ var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 // because alerts would count that error as a failure of the server.
 var errUndecodable = service.InvalidRequest(service.Violation{Description: "the request can't be decoded"})
 
-// recovered recovers from a panic, logs it, and sets *err to errPanicked. It must be deferred, and does nothing without a panic.
+// call.recovered recovers from a panic, logs it, and sets *err to errPanicked. It must be deferred, and does nothing without a
+// panic.
 func (c *call) recovered(err *error) {
 	if value := recover(); value != nil {
 		c.logger.ErrorContext(c.ctx, "call panicked", "method", c.method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))

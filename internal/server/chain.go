@@ -27,7 +27,7 @@ var longLived = map[string]bool{
 	easelv1.GenerationService_DownloadGeneration_FullMethodName: true,
 }
 
-// public reports whether a method needs no credential. This is true only for health and reflection.
+// The function public reports whether a method needs no credential. Only the methods for health and reflection need none.
 func public(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasPrefix(method, "/grpc.reflection.")
 }
@@ -187,8 +187,8 @@ func (s *checkedStream) RecvMsg(message any) error {
 	return s.call.watch(message)
 }
 
-// watch counts each generation ID in a WatchGenerations request as a watched render, until the call ends. It returns an error
-// if the number of watched renders would exceed a limit.
+// call.watch counts each generation ID in a WatchGenerations request as a watched render, until the call ends. It returns an
+// error if the number of watched renders would exceed a limit.
 func (c *call) watch(request any) error {
 	many, ok := request.(*easelv1.WatchGenerationsRequest)
 	if !ok {

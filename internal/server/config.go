@@ -138,7 +138,7 @@ func (l Limits) streamsPerConn() uint32 {
 // listener is the configuration of one listener.
 type listener struct {
 	name, addr string
-	ready      net.Listener // nil if the server must bind the address
+	ready      net.Listener // open listener; nil if the server must bind the address
 }
 
 func (c Config) listeners() []listener {

@@ -15,7 +15,7 @@ import (
 
 // origin describes a call's client and the client's connection.
 type origin struct {
-	peer            string               // network address
+	peer            string               // network address of the client
 	tls             *tls.ConnectionState // nil without TLS
 	idempotencyKeys []string             // values of the Idempotency-Key headers of a REST request
 	disconnect      func()               // closes the call's TLS connection after refusalTime; does nothing for a REST request or a connection without TLS

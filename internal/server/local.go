@@ -80,9 +80,9 @@ func (c *chain) originOfRequest(ctx context.Context) origin {
 	return from
 }
 
-// verified returns the TLS state of a REST client. raw is the client's certificate chain, which the HTTP listener has verified
-// in the handshake. If the chain is no longer valid, verified still returns it in the state, so that stillVerified rejects the
-// state.
+// chain.verified returns the TLS state of a REST client. The parameter raw is the client's certificate chain, which the HTTP
+// listener has verified in the handshake. If the chain is no longer valid, the state still contains it, so that stillVerified
+// returns false for the state.
 func (c *chain) verified(raw []string) *tls.ConnectionState {
 	state := &tls.ConnectionState{}
 	intermediates := x509.NewCertPool()
@@ -103,9 +103,9 @@ func (c *chain) verified(raw []string) *tls.ConnectionState {
 	return state
 }
 
-// Call runs a call through l.chain without using the in-memory connection. handle replaces the gRPC handler. For each
-// message, handle must call sent with the number of result bytes in the message. The outgoing metadata of ctx is the metadata
-// of the call, as in a gRPC client.
+// Call runs a call through l.chain without the in-memory connection. The function handle replaces the gRPC handler. For each
+// message that it sends, handle must pass the number of result bytes in the message to the function sent. The outgoing metadata
+// of ctx is the metadata of the call, as in a gRPC client.
 func (l *Local) Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	measured := statsHandler{l.chain, l.chain.originOfRequest}

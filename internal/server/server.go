@@ -134,7 +134,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// serving returns functions that run the servers, keyed by server name. Each function blocks until its server stops.
+// Server.serving returns functions that run the servers, keyed by server name. Each function blocks until its server stops.
 func (s *Server) serving(run *servers) map[string]func() error {
 	limited := func(name string, limit int) net.Listener { return netutil.LimitListener(s.bound[name], limit) }
 	conns := s.config.Limits.conns()

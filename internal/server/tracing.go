@@ -28,7 +28,7 @@ type tracing struct {
 
 	open     metric.Int64UpDownCounter
 	closures metric.Int64Counter
-	sent     metric.Int64Counter // result bytes
+	sent     metric.Int64Counter // counts the sent bytes of results
 	// streams contains the metric labels of the long-lived methods. The labels are created in advance. Creating them during a
 	// call would enlarge the stack of the call's goroutine until the call ends.
 	streams map[string]metric.MeasurementOption
@@ -62,7 +62,7 @@ func (c *call) enter() {
 	}
 }
 
-// sent counts a sent message and the result bytes in it.
+// call.sent counts a sent message and the result bytes in it.
 func (c *call) sent(bytes int) {
 	c.messages.Add(1)
 	if bytes > 0 {

@@ -29,8 +29,9 @@ type Site struct {
 	Stop                          func() error // stops the server, waits until serve (see [Start]) has returned, and returns its error
 }
 
-// Start calls build, which creates a server, and runs the function serve that build returns. The server must listen on the
-// pipes of the Site, and should write its log to [Site.Logs]. When the test ends, the context of serve is canceled.
+// Start starts a server for a test. The function build creates the server and returns the function serve, which runs it. The
+// server must listen on the pipes of the Site, and should write its log to [Site.Logs]. When the test ends, the context passed
+// to serve is canceled.
 func Start(t testing.TB, studio *Studio, build func(*Site) (serve func(context.Context) error, err error)) *Site {
 	t.Helper()
 	s := &Site{Studio: studio, Logs: &Buffer{}, GRPCPipe: Pipe(), HTTPPipe: Pipe(), AdminPipe: Pipe()}

@@ -100,15 +100,15 @@ func (s *Studio) LastMetadata() metadata.MD {
 	return seen[len(seen)-1]
 }
 
-// Drain closes Draining.
+// Drain closes the channel Draining.
 func (s *Studio) Drain() { close(s.Draining) }
 
-// CreateGeneration calls Create.
+// CreateGeneration calls the function Create.
 func (s *Studio) CreateGeneration(ctx context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 	return s.Create(ctx, req)
 }
 
-// GetGeneration calls Get. If Get is nil, it returns an empty generation with the requested ID.
+// GetGeneration calls the function Get. If Get is nil, it returns an empty generation with the requested ID.
 func (s *Studio) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 	if s.Get != nil {
 		return s.Get(ctx, req)
@@ -116,7 +116,7 @@ func (s *Studio) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRe
 	return &easelv1.GetGenerationResponse{Generation: &easelv1.Generation{GenerationId: req.GetGenerationId()}}, nil
 }
 
-// ListGenerations calls List. If List is nil, it returns UNIMPLEMENTED.
+// ListGenerations calls the function List. If List is nil, it returns UNIMPLEMENTED.
 func (s *Studio) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 	if s.List != nil {
 		return s.List(ctx, req)
@@ -124,7 +124,7 @@ func (s *Studio) ListGenerations(ctx context.Context, req *easelv1.ListGeneratio
 	return s.UnimplementedGenerationServiceServer.ListGenerations(ctx, req)
 }
 
-// GetModel calls Model.
+// GetModel calls the function Model.
 func (s *Studio) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
 	return s.Model(ctx, req)
 }
@@ -139,12 +139,12 @@ func (s *Studio) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream g
 	return s.WatchAll(req, stream)
 }
 
-// WatchEvents calls Events, which sends the messages.
+// WatchEvents calls the function Events, which must send the messages.
 func (s *Studio) WatchEvents(req *easelv1.WatchEventsRequest, stream grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
 	return s.Events(req, stream)
 }
 
-// Content calls OpenContent.
+// Content calls the function OpenContent.
 func (s *Studio) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 	return s.OpenContent(ctx, req)
 }
