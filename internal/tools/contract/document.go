@@ -17,8 +17,8 @@ type document struct {
 	files []protoreflect.FileDescriptor
 	// anchors contains the names of calls, messages and enums that have a heading.
 	anchors map[string]bool
-	// home is the file name of the page that contains the headings in anchors. Links to the headings start with it.
-	// Empty means that the headings are in this document.
+	// home is the file name of the page that contains the headings of calls, messages and enums. Links to the headings start
+	// with home. Empty means that the headings are in this document.
 	home string
 	// inCalls contains the request and response messages, which are described in the sections of their calls.
 	inCalls map[protoreflect.FullName]bool
@@ -75,7 +75,7 @@ func (d *document) call(m protoreflect.MethodDescriptor) {
 	d.message("####", m.Output())
 }
 
-// shared writes a section for each message that is neither a request nor a response.
+// document.shared writes a section for each message that is neither a request nor a response.
 func (d *document) shared() {
 	d.printf("\n## Messages\n")
 	for _, file := range d.files {
@@ -95,7 +95,7 @@ func (d *document) message(level string, m protoreflect.MessageDescriptor) {
 	d.fields(m)
 }
 
-// fields writes a table with the first paragraph of each field's comment. The other paragraphs follow the table.
+// document.fields writes a table with the first paragraph of each field's comment. The other paragraphs follow the table.
 func (d *document) fields(m protoreflect.MessageDescriptor) {
 	d.printf("\n| field | type | |\n|---|---|---|\n")
 	var details strings.Builder
@@ -169,7 +169,7 @@ func (d *document) prose(of protoreflect.Descriptor) string {
 	return d.marked(image.Comment(of), of.Name())
 }
 
-// marked adds markup to a text. Names of calls, messages and enums become links, except the name of the declaration
+// document.marked adds markup to a text. Names of calls, messages and enums become links, except the name of the declaration
 // that the text describes. Other names become code.
 func (d *document) marked(text string, about protoreflect.Name) string {
 	return token.ReplaceAllStringFunc(text, func(word string) string {

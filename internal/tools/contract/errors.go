@@ -50,7 +50,7 @@ func (d *document) writeErrors(table errorTable) error {
 	return nil
 }
 
-// ownClasses writes a table of the error classes that have no reason, because only the client itself creates such errors.
+// ownClasses writes a table of the error classes without a reason. Only the client itself creates errors of these classes.
 func (d *document) ownClasses(table errorTable) {
 	for _, reason := range table.Reasons {
 		delete(table.Classes, reason.Class)

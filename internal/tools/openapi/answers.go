@@ -135,7 +135,8 @@ func (a answers) write(operation *openapi3.Operation, method protoreflect.Method
 	return nil
 }
 
-// events sets the content of a stream's response: server-sent events, or JSON lines with one line for each message.
+// The function events sets the content of a stream's response: server-sent events, or JSON lines with one line for each
+// message.
 func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor) {
 	text := "A stream that is open until the goal is reached. As server-sent events, each message is the data of an event. The name of the event is the name of the message's member, and the id is the etag or the resumeToken. An event named \"done\" or \"failure\" ends the stream. As JSON lines, each message is one line."
 	response := operation.Responses.Status(http.StatusOK).Value
@@ -150,7 +151,7 @@ func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor)
 	}
 }
 
-// bytes sets the content of the responses to a download. The catalog determines the media type, so the document
+// The function bytes sets the content of the responses to a download. The catalog determines the media type, so the document
 // lists two types: application/octet-stream for code generators, and the wildcard for validators.
 func bytes(operation *openapi3.Operation) {
 	binary := openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema().WithFormat("binary"))

@@ -162,8 +162,8 @@ func openStruct(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 }
 
 // alwaysThere reports whether a response always contains the field. This is true for a field that does not track presence,
-// because the server writes it even if it is 0 or empty. Unless the field is in a oneof, it is also true for emit_time, and for
-// a message of the contract in a response or an update.
+// because the server writes it even if it is 0 or empty. Of the fields that track presence and are not in a oneof, it is true
+// for two kinds: emit_time, and a message of the contract in a response or an update.
 func alwaysThere(field protoreflect.FieldDescriptor) bool {
 	if !field.HasPresence() {
 		return true

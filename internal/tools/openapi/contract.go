@@ -43,7 +43,7 @@ func (c contract) add(file protoreflect.FileDescriptor) {
 	}
 }
 
-// answer adds a message to c.answered, with the messages that its fields contain at any depth.
+// contract.answer adds a message to the field answered, with the messages that its fields contain at any depth.
 func (c contract) answer(message protoreflect.MessageDescriptor) {
 	if c.answered[message.FullName()] {
 		return

@@ -43,6 +43,6 @@ var patterns = []pattern{
 	p(`\b[Ff]oreign (?:render|order|row|text)s?\b|\bplay money\b|\bthe book\b`, ``, "another owner's …, test money, ledger"),
 }
 
-// allowed matches findings that are not reported: those in this program's own source, which contains the patterns, and
-// those in poems. Add exceptions here.
+// allowed is the pattern of findings that are not reported: those in this program's own source, which contains the patterns,
+// and those in poems. Add exceptions here.
 var allowed = regexp.MustCompile(`^internal/(tools/prosecheck/\w+|sandbox/paint/text)\.go:`)
