@@ -116,15 +116,15 @@ func (a *agenda) prune(now time.Time) time.Time {
 	return a.pruneAt
 }
 
-// keeps reports whether a generation is polled even without a watcher, because this process placed its order. Such polls ensure
-// that the generation's states, charge and events are recorded soon after they occur. They stop when the charge is final, or
-// when the order is older than keepTime.
+// agenda.keeps reports whether a generation is polled even without a watcher, because this process placed its order. Such polls
+// ensure that the generation's states, charge and events are recorded soon after they occur. The polls stop when the charge is
+// final, or when the order is older than keepTime.
 func (a *agenda) keeps(e *generation, now time.Time) bool {
 	return e.kept && now.Sub(e.created) < keepTime && !e.reached(Settled, now, a.cfg.RefundWindow)
 }
 
-// wanted reports whether a generation must be polled, either for a watcher whose goal is not reached yet or for an order of this
-// process.
+// agenda.wanted reports whether a generation must be polled, either for a watcher whose goal is not reached yet or for an order
+// of this process.
 func (a *agenda) wanted(e *generation, now time.Time) bool {
 	if a.keeps(e, now) {
 		return true
@@ -147,7 +147,7 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served returns at most limit generations, all of which a list request would poll now.
+// agenda.served returns the generations that a list request would poll now. The parameter limit is their maximum number.
 func (a *agenda) served(limit int, now time.Time) (served []*generation) {
 	if !a.list.usable(now) {
 		return nil
@@ -163,10 +163,9 @@ func (a *agenda) served(limit int, now time.Time) (served []*generation) {
 	return served
 }
 
-// nextSweep returns the time when the next sweep (list request) is due. The more often individual reads would poll the same
-// generations, the sooner the sweep is due. Generations without a current state do not count. The parameter everything means
-// that a watch of all generations is open. Such a watch makes sweeps more frequent, because only sweeps find generations that
-// this process did not order.
+// nextSweep returns the time when the next sweep (list request) is due. The more often individual reads would poll the
+// generations with a current state, the sooner the sweep is due. The parameter everything means that a watch of all generations
+// is open. Sweeps are then more frequent, because only they find generations that this process did not order.
 func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range a.served(len(a.order), now) {
@@ -200,8 +199,8 @@ func (a *agenda) readSingly(e *generation, now time.Time) {
 	a.pollAt(e, earliest(e.polling.due, now))
 }
 
-// pollAfter schedules the next poll of a generation after a delay. The delay is gap, changed by up to a tenth. The change
-// depends on jitter, a random number in [0, 1).
+// pollAfter schedules the next poll of a generation after the given gap, changed by up to a tenth. The parameter jitter is a
+// random number in [0, 1) that determines the change.
 func (a *agenda) pollAfter(e *generation, gap time.Duration, jitter float64, now time.Time) {
 	e.polling.gap = gap
 	a.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))
@@ -241,8 +240,8 @@ func (a *agenda) nextPoll(e *generation) time.Time {
 // limiter returns the limiter that grants the permits for all requests with the tenant's API key.
 func (a *agenda) limiter() *limiter.Limiter { return a.cfg.Upstream.Limiter(a.cred.Tenant) }
 
-// opens returns the earliest time at which another poll may start. It takes account of the limiter and of the pause after
-// failed polls.
+// agenda.opens returns the earliest time at which another poll may start. It takes account of the limiter and of the pause
+// after failed polls.
 func (a *agenda) opens(now time.Time) time.Time {
 	n, next := a.limiter().Polls()
 	if n > 0 {
@@ -251,8 +250,8 @@ func (a *agenda) opens(now time.Time) time.Time {
 	return latest(a.health.pausedUntil, next)
 }
 
-// paused returns the time until which polling is paused, which may be in the past. Polling pauses if the catalog requests a
-// pause, is unavailable, or rejects a shared API key.
+// agenda.paused returns the time until which polling is paused, which may be in the past. Polling pauses if the catalog
+// requests a pause, is unavailable, or rejects a shared API key.
 func (a *agenda) paused() time.Time {
 	until, _ := a.limiter().Pause()
 	return latest(a.health.pausedUntil, until)
@@ -272,8 +271,8 @@ func (a *agenda) condition() Condition {
 	}
 }
 
-// stale reports whether a generation's state is so old that it must be read again before it is delivered. A settled state is
-// never stale, because it can't change. The exception is a deletion that was only inferred from 404s.
+// agenda.stale reports whether a generation's state is so old that it must be read again before it is delivered. A settled
+// state is never stale, because it can't change. The exception is a deletion that was only inferred from 404s.
 func (a *agenda) stale(e *generation, now time.Time) bool {
 	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.isPresumedDeleted()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval

@@ -29,7 +29,7 @@ type dispatcher struct {
 	queue      []*delivery   // ready deliveries
 	ended      []*delivery   // ended deliveries, to be released when the queue is empty
 	worker     *worker       // worker that currently runs the queue; nil if none does
-	checkAfter time.Duration // time after which the next worker's progress is first checked; handoff if zero
+	checkAfter time.Duration // time after which the next worker's progress is first checked; zero means the constant handoff
 }
 
 // worker is a goroutine of a dispatcher. Another worker replaces it when a delivery blocks it.
@@ -37,7 +37,7 @@ type worker struct {
 	serving  *delivery    // current delivery; guarded by the dispatcher's mutex
 	progress atomic.Int64 // number of events sent and turns completed; does not change while a delivery blocks the worker
 	seen     int64        // value of worker.progress at the last check
-	timer    *time.Timer  // fires at the next check of the progress
+	timer    *time.Timer  // fires at the next check of worker.progress
 }
 
 // enqueue adds a delivery to the queue, unless it is already queued or has ended. If a worker is running the delivery, the
@@ -114,9 +114,9 @@ func (d *dispatcher) inspect(w *worker) {
 	d.releaseEnded()
 }
 
-// releaseEnded releases the ended deliveries if no worker is running. Releasing a delivery removes its watcher, which takes
-// time. It must not delay the deliveries in the queue, for example if many watchers are waiting for the same final state. The
-// caller must hold mu.
+// releaseEnded releases the ended deliveries if no worker is running. A release takes time, because it removes a watcher.
+// Deliveries in the queue must not wait for releases, for example if many watchers receive the same final state. The caller
+// must hold mu.
 func (d *dispatcher) releaseEnded() {
 	if d.worker != nil {
 		return
@@ -146,7 +146,7 @@ type delivery struct {
 	running    bool // whether a turn of this delivery is running
 	requeue    bool // whether the next turn must start as soon as the running turn has ended
 	ended      bool // whether the watch has ended, so that no further event is delivered
-	released   bool // done is closed
+	released   bool // whether the channel done is closed
 	err        error
 	panicValue any // value of a panic in deliver, with the stack trace; nil if there was no panic
 }
@@ -162,7 +162,7 @@ func (d *delivery) wait() error {
 		<-d.done
 	}
 	if d.panicValue != nil {
-		panic(d.panicValue) // repeats deliver's panic on the goroutine that called Watch
+		panic(d.panicValue) // repeats the panic of the function deliver on the goroutine that called Watch
 	}
 	return d.err
 }
@@ -202,7 +202,8 @@ func (d *delivery) run(w *worker) {
 	d.park(time.Now())
 }
 
-// relieved reports whether w must stop delivering events, because the watch has ended or another worker has replaced w.
+// delivery.relieved reports whether the worker w must stop delivering events, because the watch has ended or another worker has
+// replaced w.
 func (d *delivery) relieved(w *worker) bool {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
@@ -223,7 +224,7 @@ func (d *delivery) send(s step) error {
 	return err
 }
 
-// recover ends the watch after a panic in deliver.
+// delivery.recover ends the watch after a panic in the function deliver.
 func (d *delivery) recover() {
 	if value := recover(); value != nil {
 		d.dispatcher.mu.Lock()

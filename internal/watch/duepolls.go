@@ -11,7 +11,7 @@ type situation struct {
 	limit        int         // maximum number of requests in the plan
 	ready        []candidate // due generations
 	nextDue      time.Time   // earliest due time of the generations that are not in ready; zero if all are in ready
-	preferHinted bool        // whether the last read preferred hinted candidates; alternates with each read
+	preferHinted bool        // whether the last read preferred candidates whose field hinted is set; alternates with each read
 	listFailing  bool        // whether the last list request failed, and no individual read has received a response since then
 
 	sweeps     bool          // whether list requests are useful: a watch of all generations is open, or one request polls at least sweepFrom generations
@@ -29,7 +29,7 @@ type candidate struct {
 	urgency float64 // priority of the generation's read; see [poller.urgency]
 	hinted  bool    // whether the list shows a change that no individual read of the generation has confirmed yet
 	swept   bool    // whether a list request can replace an individual read of the generation
-	first   bool    // whether no known state of the generation is recent enough to be delivered
+	first   bool    // whether the generation has no state that is recent enough to be delivered
 }
 
 // plan describes the next requests.
@@ -38,7 +38,7 @@ type plan struct {
 	reads        []*generation
 	more         bool      // whether more requests are due than this plan contains
 	next         time.Time // time of the next list request or the next read, whichever is earlier; zero if neither is planned
-	preferHinted bool      // value of situation.preferHinted after the planned reads
+	preferHinted bool      // value of situation.preferHinted for the next plan
 }
 
 // plan chooses the next requests. It changes nothing, and its result depends only on s.
@@ -64,9 +64,11 @@ func (s situation) plan() (p plan) {
 	return p
 }
 
-// singleReads returns the due generations that must be read individually. If list requests are needed, it sets p.next to the
-// time of the next list request. While a list request is in flight, p.next is instead the time from which reads no longer wait
-// for the response, or zero if that time has passed.
+// singleReads returns the due generations that must be read individually. It sets p.next to one of these times:
+//
+//   - if no list request is needed: zero
+//   - if a list request is needed, and none is in flight: the time of the next list request
+//   - while a list request is in flight: the time after which reads no longer wait for its response, or zero after that time
 func (s *situation) singleReads(p *plan) (reads []candidate) {
 	var first []candidate
 	for _, c := range s.ready {
@@ -81,7 +83,7 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		return reads
 	}
 	p.next = s.sweepAt
-	slow := s.sweptAt.Add(s.least) // from this time, reads of generations without a recent state no longer wait for the list request in flight
+	slow := s.sweptAt.Add(s.least) // time after which reads of generations without a recent state no longer wait for the list request in flight
 	switch {
 	case s.sweeping && s.now.Before(slow):
 		p.next = slow

@@ -40,7 +40,7 @@ type generation struct {
 	ordered       bool               // whether the generation is known to have an order, even if no state was ever received
 	absence       lifecycle.Absence  // tracks the reads that returned 404
 	fresh         bool               // whether the state is recent enough to be delivered; if not, it must be read first
-	sharedUpdates [2]*Update         // updates with the latest state: [0] after a change, [1] at the start of a watch; each is created when it is first needed
+	sharedUpdates [2]*Update         // [0] is an Update that reports a change to the latest state; [1] is an Update that starts a watch with this state; nil until needed
 
 	modelID   string        // model in the order; empty if another process placed the order
 	created   time.Time     // time when this process placed the order; zero if another process placed it
@@ -51,7 +51,7 @@ type generation struct {
 	learned   bool          // whether the generation's duration was added to the history of its model
 	dropped   catalog.State // last state that was dropped because it may not follow the current state; stored so that it is logged only once
 	orderRef  TraceRef      // trace of the call that ordered the generation; nil if another process ordered it
-	foundBy   TraceRef      // trace of the poll or call that received the latest state
+	foundBy   TraceRef      // trace of the poll, or of the call to Easel, that received the latest state
 
 	polling   polling
 	listing   listing
@@ -200,7 +200,7 @@ func (e *generation) isUndelivered() bool {
 // the complete list in memory.
 func (e *generation) setHint(g catalog.Generation) { e.listing.hint = &g }
 
-// mayBecome reports whether the state next may follow the current state, according to [lifecycle.Status.MayBecome]. Any state
+// mayBecome reports whether the given state may follow the current state, according to [lifecycle.Status.MayBecome]. Any state
 // may become deleted. No other state may follow a deletion. An unrecognized state may follow any state that is not terminal.
 func (e *generation) mayBecome(next catalog.State) bool {
 	switch {
@@ -277,9 +277,9 @@ func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duratio
 // settledAt returns the time from which the charge of a terminal generation is final. For a failed generation, this is the end
 // of its refund window. For any other generation, it is the zero time.
 //
-// If this process saw the generation before it failed, the window starts when this process first saw the failure. The end time
-// in the record is then ignored, because the catalog's clock may differ from the local clock. Otherwise, the window starts at
-// the earlier of the two times.
+// The window starts when this process first saw the failure. If this process had not seen the generation before the failure,
+// the end time in the record counts if it is earlier. In all other cases, the end time in the record is ignored, because the
+// catalog's clock may differ from the local clock.
 func (e *generation) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}

@@ -28,13 +28,13 @@ type health struct {
 	read      time.Time // time of the last poll that returned data; a 404 response does not count
 }
 
-// succeeded records that the catalog responded to a poll. A 404 that shows that a generation is absent also counts.
+// health.succeeded records that the catalog responded to a poll. A 404 that shows that a generation is absent also counts.
 func (h *health) succeeded(now time.Time) {
 	h.failures, h.pauses, h.answered = 0, 0, now
 	h.condition, h.lastErr = ConditionHealthy, ""
 }
 
-// failed records a failed poll. It pauses polling if the catalog rejects a shared API key, or if the catalog is
+// health.failed records a failed poll. It pauses polling if the catalog rejects a shared API key, or if the catalog is
 // unavailable and at least outageFailures consecutive polls have failed.
 func (h *health) failed(err error, shared bool, now time.Time) {
 	if catalog.KindOf(err) == catalog.KindBusy {

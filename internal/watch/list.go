@@ -44,7 +44,7 @@ func (l *list) carry(records []catalog.Version) {
 	}
 }
 
-// serves reports whether a sweep (a list request) can replace an individual read of the generation.
+// list.serves reports whether a sweep (a list request) can replace an individual read of the generation.
 func (l *list) serves(e *generation, now time.Time) bool {
 	return l.usable(now) && e.listing.hint == nil && !now.Before(e.listing.readSinglyUntil)
 }
@@ -54,13 +54,13 @@ func (l *list) usable(now time.Time) bool {
 	return !l.failing && !now.Before(l.unusableUntil) && !now.Before(l.retryAt)
 }
 
-// begun records the start of a list request. The parameter jitter changes the time of the next list request.
+// list.begun records the start of a list request. The parameter jitter changes the time of the next list request.
 func (l *list) begun(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
 
-// failed records a failed list request, and delays the next one. The parameter swept is the number of generations that the
-// request was meant to poll. least is the delay after the first failure. Each further consecutive failure
+// list.failed records a failed list request, and delays the next one. The parameter swept is the number of generations that the
+// request was meant to poll. The parameter least is the delay after the first failure. Each further consecutive failure
 // increases the delay.
 func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
 	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
@@ -71,7 +71,7 @@ func (l *list) failed(err error, swept int, least time.Duration, jitter float64,
 }
 
 // readAnswered records that the catalog has responded to a read of one generation. If the last list request failed,
-// readAnswered allows another one, which shows whether list requests work again, too.
+// readAnswered rates that request as not good, and allows another one.
 func (l *list) readAnswered(now time.Time) {
 	if l.failing {
 		l.failing = false
@@ -92,10 +92,10 @@ func (l *list) rateSweep(good bool, now time.Time) {
 	}
 }
 
-// compareRecord compares the response to a read of e with the hint, which is the list's record of e. The parameter etag is the
-// etag of the response. If the hint has the same etag, the list's records count as complete from now on. If not, they count as
-// incomplete. A hint with omitted members is not compared, because it shows nothing about other records. Finally, compareRecord
-// discards the hint.
+// compareRecord compares a read of a generation with the generation's hint, which is its record from the list. The parameter
+// etag is the etag from the read. If the record has the same etag, the list's records count as complete from now on, and
+// otherwise as incomplete. A hint with omitted members is not compared, because it shows nothing about other records. Finally,
+// compareRecord discards the hint.
 func (l *list) compareRecord(e *generation, etag string) {
 	if hint := e.listing.hint; hint != nil && len(hint.Omitted) == 0 {
 		l.fullRecords = e.listing.etag == etag
@@ -103,8 +103,8 @@ func (l *list) compareRecord(e *generation, etag string) {
 	e.listing.hint = nil
 }
 
-// complete reports whether a record from a list has every detail that an individual read returns, including the result or the
-// failure message.
+// The function complete reports whether a record from a list has every detail that an individual read returns, including the
+// result or the failure message.
 func complete(g catalog.Generation) bool {
 	switch g.State {
 	case catalog.StateSucceeded:

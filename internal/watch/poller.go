@@ -19,7 +19,7 @@ type poller struct {
 	hub          *Hub
 	tenant       *tenant
 	random       schedule.Source
-	preferHinted bool // next value of situation.preferHinted
+	preferHinted bool // value of situation.preferHinted for the next plan
 }
 
 // job is one request to the catalog: for one generation, for the account, or for the list.
@@ -158,10 +158,10 @@ func (p *poller) limit() int {
 	return 1
 }
 
-// urgency returns the priority of a read of e: (overdue + minimum interval) / waits. In this formula, overdue is the time since
-// the read was due. waits is the smallest number of generations that any watcher of e waits for, so a watcher of one generation
-// has the same weight as a watcher of a thousand. The minimum interval keeps the priority above zero when the read has just
-// become due.
+// urgency returns the priority of a read of a generation: (overdue + minimum interval) / waits. In this formula, overdue is the
+// time since the read was due, and waits is the smallest number of generations that any watcher of the generation waits for. So
+// a watcher of one generation has the same weight as a watcher of a thousand. The minimum interval keeps the priority above
+// zero when the read has just become due.
 func (p *poller) urgency(e *generation, listed int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
 	return overdue.Seconds() / float64(e.fewestWaits(listed))
@@ -205,8 +205,8 @@ func (p *poller) beginPoll(j *job, e *generation) {
 	j.account(e)
 }
 
-// begins is called when the request of a job is about to be sent. It reports whether the request is still needed. If so, it
-// counts the read or the list request in the statistics.
+// poller.begins reports whether the request of a job is still needed. It is called when the request is about to be sent. If a
+// read or a list request is still needed, poller.begins counts it in the statistics.
 func (p *poller) begins(j *job) bool {
 	p.tenant.mu.Lock()
 	defer p.tenant.mu.Unlock()
@@ -224,7 +224,7 @@ func (p *poller) begins(j *job) bool {
 	return true
 }
 
-// account adds a generation, its watchers and their traces to j.Poll, which describes the job for the tracer.
+// job.account adds a generation, its watchers and their traces to j.Poll, which describes the job for the tracer.
 func (j *job) account(e *generation) {
 	j.Generations++
 	j.Watches += len(e.subscribers)
@@ -265,7 +265,7 @@ func (p *poller) execute(j *job) {
 	ended(result.Outcome)
 }
 
-// landed marks a job and its generations as no longer in flight.
+// poller.landed marks a job and its generations as no longer in flight.
 func (p *poller) landed(j *job) {
 	if p.tenant.list.sweep == j {
 		p.tenant.list.sweep = nil
@@ -277,7 +277,7 @@ func (p *poller) landed(j *job) {
 	}
 }
 
-// answered applies the result of a read.
+// poller.answered applies the result of a read.
 func (p *poller) answered(j *job, read catalog.Version, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
@@ -305,7 +305,7 @@ func (p *poller) answered(j *job, read catalog.Version, err error, result *pollR
 	}
 }
 
-// swept applies the result of a sweep, which is a list request.
+// poller.swept applies the result of a sweep, which is a list request.
 func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
@@ -346,12 +346,12 @@ func (p *poller) accountAnswered(j *job, err error) {
 	p.succeeded(now)
 }
 
-// succeeded records that the catalog has responded to a poll.
+// poller.succeeded records that the catalog has responded to a poll.
 func (p *poller) succeeded(now time.Time) {
 	p.tenant.health.succeeded(now)
 }
 
-// failed records a failed poll. If the catalog has rejected a forwarded API key, it ends all watches with this API key.
+// poller.failed records a failed poll. If the catalog has rejected a forwarded API key, it ends all watches with this API key.
 func (p *poller) failed(err error, now time.Time) {
 	t := p.tenant
 	t.health.failed(err, t.cred.IsShared(), now)

@@ -18,8 +18,8 @@ type queue struct {
 
 func newQueue(now time.Time) queue { return queue{wake: make(chan struct{}, 1), planAt: now} }
 
-// wakeBy ensures that the poller decides no later than at the time t which generations to poll. It does nothing if the
-// field blocked is set, because no request may then start before planAt.
+// wakeBy ensures that the poller decides at the time t or earlier which generations to poll next. It does nothing if the field
+// blocked is set, because no request may then start before planAt.
 func (q *queue) wakeBy(t time.Time) {
 	if q.blocked || !t.Before(q.planAt) {
 		return
@@ -57,7 +57,7 @@ func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*genera
 			continue
 		}
 		e := q.heap[at]
-		if e.polling.due.After(now) { // skips e's descendants in the heap, because none of them is due earlier than e
+		if e.polling.due.After(now) { // skips the generation's descendants in the heap, because none of them is due earlier
 			next = earliest(next, e.polling.due)
 			continue
 		}

@@ -37,7 +37,7 @@ func (h *Hub) attend(ctx context.Context, replica string, polls bool) {
 	}
 }
 
-// polls reports whether the hub has pollers.
+// Hub.polls reports whether the hub has pollers.
 func (h *Hub) polls() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -101,7 +101,7 @@ func (t *tenant) recordLater(failed bool, now time.Time) {
 	default:
 		t.recordFailures++
 		t.recordAt = now.Add(schedule.Backoff(t.recordFailures, recordRetry, maxRecordRetry))
-		t.queue.blocked = false // another attempt to record writes only to the ledger, so it need not wait until the next poll is allowed
+		t.queue.blocked = false // a retry writes only to the ledger, so it need not wait until the next poll is allowed
 		t.queue.wakeBy(t.recordAt)
 	}
 }

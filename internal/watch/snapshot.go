@@ -22,7 +22,7 @@ type Snapshot struct {
 // PolledCredential describes a credential that has a poller. As JSON, it is part of a server's status.
 type PolledCredential struct {
 	Tenant    catalog.Tenant `json:"key"`
-	IsShared  bool           `json:"shared"` // see [catalog.Credential.IsShared]
+	IsShared  bool           `json:"shared"` // whether the API key is the server's shared API key
 	Condition Condition      `json:"condition"`
 	Failures  int            `json:"failures"`  // number of consecutive failed polls
 	LastError string         `json:"lastError"` // error from the last failed poll; empty if Condition is healthy

@@ -54,8 +54,8 @@ func (t *tenant) end(w *watcher, now time.Time) {
 	t.queue.wakeBy(now.Add(linger))
 }
 
-// observe applies a record that a call has read. It schedules the next poll of the generation if no response has scheduled one
-// yet, or if the generation is no longer in the queue.
+// tenant.observe applies a record that a call to Easel has read from the catalog. It schedules the next poll of the generation
+// if no response has scheduled one yet, or if the generation is no longer in the queue.
 func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult, now time.Time) {
 	t.apply(e, read.Generation, read.Etag, result)
 	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {
@@ -113,8 +113,8 @@ func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.D
 	return t.history.LastCurve(t.historyOf(e)).Delay(before.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
 }
 
-// regressed counts a record that was dropped because its state cannot follow the current one. Of consecutive dropped records
-// with the same state, it logs only the first.
+// tenant.regressed counts a record that was dropped because its state cannot follow the current one. Of consecutive dropped
+// records with the same state, it logs only the first.
 func (t *tenant) regressed(e *generation, g catalog.Generation) {
 	t.stats.Regressions++
 	if e.dropped == g.State {
@@ -148,9 +148,9 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 	t.scheduleNext(e, now)
 }
 
-// lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. There are two
-// conditions: the first of the consecutive 404s is at least [lifecycle.AbsentFor] ago, and another read has succeeded since
-// then. If only the second condition is not met, lasts requests a read of the account.
+// tenant.lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. There are
+// two conditions: the first of the consecutive 404s is at least [lifecycle.AbsentFor] ago, and another read has succeeded since
+// then. If only the second condition is not met, the method requests a read of the account.
 func (t *tenant) lasts(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
@@ -170,7 +170,7 @@ func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time
 	t.noteChange(e, before, result)
 }
 
-// deleted records that a call to Easel has deleted the generation.
+// tenant.deleted records that a call to Easel has deleted the generation.
 func (t *tenant) deleted(e *generation, result *pollResult, now time.Time) {
 	e.markDeleted(now)
 	e.missing, e.deleted, e.foundBy, e.recording.etag = false, true, result.found, ""
@@ -204,7 +204,7 @@ func (t *tenant) beginWithoutList(now time.Time) {
 	}
 }
 
-// placed handles new orders. It subscribes each watch that has [Request.Orders] to the orders that the watch covers.
+// tenant.placed handles new orders. It subscribes each watch that has [Request.Orders] to the orders that the watch covers.
 func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
 	ids := slices.Sorted(maps.Keys(orders)) // sorted, so that runs are reproducible
 	for _, w := range t.everything {
@@ -274,8 +274,9 @@ func (t *tenant) noteCut(cut bool) {
 	t.list.cut = cut
 }
 
-// discover adds the listed generations to the watches of all generations, and removes settled generations that have not been
-// listed for forgetAfter. It keeps a generation until each of these watches has delivered the generation's latest state.
+// discover adds the listed generations to the watches of all generations. It removes a settled generation from these watches if
+// the generation has not been listed for the time forgetAfter, and if each of the watches has delivered the generation's latest
+// state.
 func (t *tenant) discover(records []catalog.Version, now time.Time) {
 	all := t.coversList()
 	for i := range records {
@@ -320,8 +321,8 @@ func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResu
 	e.listing.etag, e.listing.state = r.Etag, r.State
 }
 
-// recheck schedules a read of a generation that the list contains although an earlier read did not find it. It does so at most
-// once per listPause for each generation, because the list may be outdated.
+// recheck schedules a read of a generation that is in the list although an earlier read did not find it. The list may be
+// outdated, so recheck schedules at most one such read per listPause for each generation.
 func (t *tenant) recheck(e *generation, now time.Time) {
 	if now.Before(e.listing.readSinglyUntil) {
 		return
@@ -350,5 +351,5 @@ func (t *tenant) applyHints(result *pollResult, now time.Time) {
 // works at all. accountRead is guarded by the mu of the tenant's agenda.
 type accountRead struct{ wanted, inFlight bool }
 
-// due reports whether the account must be read. At most one read is in flight.
+// accountRead.due reports whether the account must be read. At most one read is in flight.
 func (r accountRead) due() bool { return r.wanted && !r.inFlight }

@@ -46,7 +46,7 @@ type Poll struct {
 	Open        []TraceRef // traces of the watches, at most 16
 }
 
-// Kind returns the kind of the request: "read", "sweep" or "account".
+// Kind returns the kind of the request: "read" (of one generation), "sweep" (of the list) or "account".
 func (p Poll) Kind() string {
 	switch {
 	case p.Account:

@@ -38,9 +38,9 @@ func (r *recording) add(s Sighting) {
 	r.unrecorded[at] = s
 }
 
-// supersedes reports whether an older state need not be recorded if s is recorded. Each terminal state has its own event and
-// charge, so only the same state supersedes it. A deletion supersedes nothing except an equal deletion. The list of unrecorded
-// states stays short, because there are only a few terminal states.
+// supersedes reports whether an older state need not be recorded because the state s will be recorded. A terminal state has its
+// own event and charge, so only the same state supersedes it. A deletion supersedes only an equal deletion. The list of
+// unrecorded states stays short, because there are only a few terminal states.
 func (s Sighting) supersedes(older Sighting) bool {
 	if s.State == catalog.StateDeleted || older.State == catalog.StateDeleted {
 		return s.State == older.State && s.NotFound == older.NotFound
@@ -49,8 +49,8 @@ func (s Sighting) supersedes(older Sighting) bool {
 	return status == before || before <= min(status, lifecycle.Running)
 }
 
-// done is called after s was recorded. It stores the etag of s, and removes s from r.unrecorded unless a later state has
-// replaced it there.
+// recording.done is called after a state was recorded. It stores the state's etag, and removes the state from r.unrecorded
+// unless a later state has replaced it there.
 func (r *recording) done(s Sighting) {
 	r.etag = s.Etag
 	r.unrecorded = slices.DeleteFunc(r.unrecorded, func(one Sighting) bool { return one.Etag == s.Etag && one.NotFound == s.NotFound })

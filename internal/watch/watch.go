@@ -65,7 +65,7 @@ const (
 type Request struct {
 	Credential catalog.Credential
 	IDs        []string      // IDs of the generations to watch, without duplicates; empty means every generation that the catalog lists
-	Everything bool          // whether to watch, in addition to IDs, every generation that the catalog lists or that is in KnownEtags
+	Everything bool          // whether to watch every generation that the catalog lists or that is in KnownEtags, in addition to the generations in IDs
 	Goal       Goal          // goal for each generation; ignored in a watch of all generations
 	Heartbeat  time.Duration // time without an event after which a heartbeat is delivered; zero means 15 s
 	Until      time.Time     // time when the watch ends with ErrExpired; zero means never

@@ -41,12 +41,12 @@ type watcher struct {
 	pending       int                           // number of generations whose initial state has not been delivered yet
 	known         map[string]string             // etags that the caller already has for generations without a subscription
 	modelID       string                        // model of the watched generations; empty means any model
-	ordered       map[string]bool               // IDs of the requested generations that have orders; nil after the initial subscriptions
+	ordered       map[string]bool               // IDs in the request that are known to have orders; nil once the watch has its initial subscriptions
 	offered       map[string]ledger.Attribution // orders in the latest call of [Hub.Placed], by generation ID; shared by all watchers
 	ifListed      []string                      // IDs of generations that are subscribed to only if the first list contains them; see [Request.Listed]
 }
 
-// subscriber is a watcher of a generation. The field at is the index of its subscription to this generation in
+// subscriber is a watcher of a generation. The field at is the index of the watcher's subscription to this generation in
 // watcher.subscriptions.
 type subscriber struct {
 	*watcher
@@ -75,7 +75,7 @@ type flags uint8
 const (
 	dirty   flags = 1 << iota // the subscription's index is in watcher.dirty
 	pending                   // the first state has not been delivered yet
-	hasEtag                   // deliveredEtag is set
+	hasEtag                   // the field deliveredEtag is set
 )
 
 // newWatcher returns a watcher without subscriptions.
@@ -122,7 +122,7 @@ func (w *watcher) add(e *generation, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))}
 	if !w.everything || !w.initialKnown {
-		sub.flags = pending // part of the initial set; a watch of all generations may add others later
+		sub.flags = pending // belongs to the watch's initial generations, unlike a generation that is found later
 		w.pending++
 	}
 	if etag := w.known[e.id]; etag != "" {
@@ -163,9 +163,9 @@ func (w *watcher) subscribeListed(now time.Time) {
 	w.notify()
 }
 
-// listed returns the generations that a watcher of all generations covers: those in the latest list, and those that this
-// process has just ordered. The latter may not be in the list yet. If the watch is limited to orders, listed checks only the
-// IDs in ifListed. So it spends no time on the generations of other owners.
+// watcher.listed returns the generations that a watcher of all generations covers: those in the latest list, and those that
+// this process has just ordered. The latter may not be in the list yet. For a watch that is limited to orders, the method
+// returns only the listed generations with IDs in ifListed. So it spends no time on the generations of other owners.
 func (w *watcher) listed(now time.Time) (all []*generation) {
 	a := w.agenda
 	if w.orders == nil {
@@ -186,8 +186,8 @@ func (w *watcher) listed(now time.Time) (all []*generation) {
 	return all
 }
 
-// watches reports whether the watcher already has a subscription to the generation. If w.named is false, no duplicate can
-// occur, so watches returns false without a search.
+// watcher.watches reports whether the watcher already has a subscription to the generation. If the field named is false, no
+// duplicate can occur, so the method returns false without a search.
 func (w *watcher) watches(e *generation) bool {
 	return w.named && slices.ContainsFunc(e.subscribers, func(s subscriber) bool { return s.watcher == w })
 }
@@ -248,7 +248,7 @@ func (w *watcher) mark(at int32) {
 // step is the next step of a watch: deliver an event, end the watch, or wait.
 type step struct {
 	event *Event
-	found TraceRef  // trace of the poll or the call that found the change
+	found TraceRef  // trace of the poll, or of the call to Easel, that found the change
 	next  time.Time // time of the next step, unless something changes earlier; set only if there is no event now
 	done  bool
 	err   error

@@ -15,7 +15,7 @@ const (
 	limit = 4096 // maximum number of models, over all credentials
 )
 
-// Key identifies a history: that of one model under one API key.
+// Key identifies the stored durations of one model under one API key.
 type Key struct {
 	Tenant catalog.Tenant
 	Model  string

@@ -41,10 +41,9 @@ const (
 	priorWeight = 0.5
 	lateWeight  = 3.0
 
-	// Each known duration is spread over the ages around it, so that a hundred durations yield a smooth hazard. Half of its
-	// weight is spread with about the width that Silverman's rule yields. The other half is spread with three times that width,
-	// to cover the gaps between clusters of durations and the ages at both ends. Tests check the properties for which these
-	// numbers were chosen.
+	// The following constants determine how durations are smoothed, so that a hundred of them yield a smooth hazard. Each
+	// duration is spread over the ages around it. The fraction wideShare of its weight is spread more widely, to cover the gaps
+	// between clusters of durations and the ages at both ends. Tests check the properties for which the values were chosen.
 	bandwidth  = 0.7
 	leastWidth = 0.05
 	wideShare  = 0.5
@@ -88,8 +87,8 @@ func (c *Curve) age(polls float64) float64 {
 }
 
 // Delay returns the expected time from the end of a generation to the poll that detects it. The first parameter is the
-// generation's age at the last poll before its end. The second parameter is its age at the poll that detects the end. From the
-// density of the curve's polls, Delay computes how likely an end at each age in between is.
+// generation's age at the last poll before its end. The second parameter is its age at the poll that detects the end. The
+// density of the curve's polls determines the probability of an end at each age in between.
 func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	var ended, late, passed float64
 	for cell := range ageCells {
@@ -169,8 +168,8 @@ func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	return ended
 }
 
-// addKernel spreads the given area over the cells of ended, in the shape of a triangle. The triangle's center is position, and
-// its base has twice the length half. Both parameters are measured on the logarithmic axis.
+// addKernel spreads the given area over the cells of the array ended, in the shape of a triangle. The parameter position is the
+// center of the triangle, and the parameter half is half the length of its base. Both are measured on the logarithmic axis.
 func addKernel(ended *[ageCells + 1]float64, position, half, area float64) {
 	step := math.Log(ageStep)
 	done := 0.0
