@@ -74,7 +74,7 @@ func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 				)}
 				_, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
 				if money := (*easel.InsufficientBalanceError)(nil); !errors.As(err, &money) || string(money.OrderOutcome) != test.want {
-					t.Errorf("got %v; want an InsufficientBalanceError with the outcome over both attempts", err)
+					t.Errorf("got %v; want an InsufficientBalanceError whose order outcome covers both attempts", err)
 				}
 			})
 		})

@@ -241,7 +241,7 @@ func TestFetchHonorsKeepAndWaitOptions(t *testing.T) {
 			t.Errorf("with Keep and an existing file, Fetch returned %v, want fs.ErrExist", err)
 		}
 		if got, _ := os.ReadFile(path); string(got) != "mine" {
-			t.Errorf("the content of the file is now %q, want mine", got)
+			t.Errorf("the content of the file is now %q, want \"mine\"", got)
 		}
 		unready := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{
 			pieces(0, failed(codes.FailedPrecondition, "CONTENT_NOT_READY", "", time.Second), asItIs),
@@ -328,7 +328,7 @@ func TestWrittenFileIsCompleteOrUnchanged(t *testing.T) {
 		"WriteFile": easel.WriteFile(fifo, nil, false), "DownloadFile": play(t, &script{}).DownloadFile(t.Context(), "gen_1", fifo),
 	} {
 		if !errors.Is(err, easel.ErrNotRegular) {
-			t.Errorf("%s to a fifo: %v", name, err)
+			t.Errorf("%s returned %v for a FIFO, want ErrNotRegular", name, err)
 		}
 	}
 }

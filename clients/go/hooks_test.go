@@ -33,7 +33,7 @@ func TestClientWarnsAboutFailingCalls(t *testing.T) {
 		"an unavailable ledger": {failed(codes.Unavailable, "LEDGER_UNAVAILABLE", "", 0), 20 * time.Second, "call still failing, call recovered"},
 		"a long delay":          {failed(codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", "", 30*time.Second), time.Second, "call still failing, call recovered"},
 		"a short failure":       {status.Error(codes.Unavailable, "connection refused"), time.Second, ""},
-		"a failure of minutes": {
+		"a failure that lasts minutes": {
 			status.Error(codes.Unavailable, "connection refused"), 170 * time.Second,
 			"call still failing, call still failing, call still failing, call recovered",
 		},
@@ -102,7 +102,7 @@ func TestEachCallEndsWithinItsTimeLimit(t *testing.T) {
 		},
 		"a read with one attempt": {list(easel.Attempts(1)), down, nil, [2]time.Duration{0, time.Second}},
 		"an order":                {order, down, nil, [2]time.Duration{14 * time.Minute, 15 * time.Minute}},
-		"an order whose context has more time": {
+		"an order with a context of one hour": {
 			func(ctx context.Context, c *easel.Client) error {
 				ctx, cancel := context.WithTimeout(ctx, time.Hour)
 				defer cancel()
