@@ -116,7 +116,7 @@ func TestErasureRequiresOperatorAndIsAudited(t *testing.T) {
 	led := labelled(t, "gen_1")
 	served, erasure := Orders{Ledger: led}, Erasure{Generation: "gen_1"}
 	if done, err := served.erase(t.Context(), erasure); err == nil || done.Erased != 0 { // called directly, because the route rejects a request without an operator
-		t.Errorf("without an operator: %+v, %v", done, err)
+		t.Errorf("erasing without an operator returned %+v, %v", done, err)
 	}
 	if done, err := served.erase(asAda(t), erasure); err != nil || done.Erased != 1 {
 		t.Errorf("%+v, %v", done, err)

@@ -107,16 +107,16 @@ func TestStatusReportsConcernsWithTextAndSeverity(t *testing.T) {
 		}, "can't be read: https://issuer.example: jwks_url", true},
 		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "accepts no calls", true},
 
-		"a budget with enough left":         {reads(owning(ledger.Budget{Period: "month", LimitCents: 100, SpentCents: 79})), "", false},
-		"an outcome unknown for a minute":   {reads(unknown(time.Minute)), "", false},
-		"an outcome unknown since now":      {reads(unknown(0)), "", false},
-		"an order time in the future":       {reads(unknown(-time.Hour)), "", false}, // the database's clock may have been turned back after the order was placed
-		"an event pending since now":        {reads(pending(0)), "", false},
-		"an event pending for 31 minutes":   {reads(pending(31 * time.Minute)), "do not accept events (see easel events list): studio", false},
-		"an outcome unknown for 11 minutes": {reads(unknown(11 * time.Minute)), "Orders whose outcome is unknown: 1, the oldest for 11m0s", false},
-		"a budget with a fifth left":        {reads(owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10})), "a fifth of a budget left: studio.", false},
-		"an unavailable ledger":             {reads(ledger.Reading{}), "does not answer", true},
-		"contradictory states of an order":  {reads(ledger.Reading{Up: true, Faults: 2}), "since the start: 2", true},
+		"a budget with enough left":           {reads(owning(ledger.Budget{Period: "month", LimitCents: 100, SpentCents: 79})), "", false},
+		"an outcome unknown for a minute":     {reads(unknown(time.Minute)), "", false},
+		"an outcome that just became unknown": {reads(unknown(0)), "", false},
+		"an order time in the future":         {reads(unknown(-time.Hour)), "", false}, // the database's clock may have been turned back after the order was placed
+		"an event that just became pending":   {reads(pending(0)), "", false},
+		"an event pending for 31 minutes":     {reads(pending(31 * time.Minute)), "do not accept events (see easel events list): studio", false},
+		"an outcome unknown for 11 minutes":   {reads(unknown(11 * time.Minute)), "Orders whose outcome is unknown: 1, the oldest for 11m0s", false},
+		"a budget with a fifth left":          {reads(owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10})), "a fifth of a budget left: studio.", false},
+		"an unavailable ledger":               {reads(ledger.Reading{}), "does not answer", true},
+		"contradictory states of an order":    {reads(ledger.Reading{Up: true, Faults: 2}), "since the start: 2", true},
 	} {
 		hub, source := quiet()
 		test.change(hub, &source)
