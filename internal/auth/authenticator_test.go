@@ -73,7 +73,7 @@ func TestInvalidCallersFileKeepsPreviousOneInEffect(t *testing.T) {
 			t.Error("a caller is accepted although the file has no callers")
 		}
 		if !slices.Equal(applied, []int{2, 1, 0}) {
-			t.Errorf("the applied lists have %v callers", applied)
+			t.Errorf("the applied callers files have %v callers, want [2 1 0]", applied)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestEachConfigurationAcceptsOnlyItsCredentials(t *testing.T) {
 				owner = strings.TrimPrefix(owner, id.APIKey.APIKeySum()) // with a forwarded API key, the hash of the key identifies the owner
 			}
 			if got := id.Caller + "/" + owner; got != row.caller || id.SharesAPIKey() != (row.cfg.SharedKey != nil) {
-				t.Errorf("accepted as %q, under a shared API key: %v", got, id.SharesAPIKey())
+				t.Errorf("the caller and owner are %q; uses a shared API key: %v", got, id.SharesAPIKey())
 			}
 		})
 	}
@@ -178,7 +178,7 @@ func TestIssuerTokenAuthenticatesCaller(t *testing.T) {
 	}
 	run(t, known)
 	if problems := known.KeyProblems(); len(problems) != 1 || problems["away"] == nil {
-		t.Errorf("the key problems are %v, want only one, of the issuer away", problems)
+		t.Errorf("the key problems are %v, want only that of the issuer \"away\"", problems)
 	}
 	token := func(issuer, subject string) string {
 		return key.sign(t, claims(map[string]any{"iss": issuer, "sub": subject}), nil)

@@ -248,7 +248,7 @@ func TestSlowIssuerDelaysNoOtherIssuers(t *testing.T) {
 	proctest.Eventually(t, time.Minute, "the keys of the second issuer are loaded", func() bool {
 		_, _, err := v.verify(key.sign(t, claims(nil), nil))
 		if err != nil && !errors.Is(err, errNoKeys) {
-			t.Fatalf("a token of the other issuer: %v", err)
+			t.Fatalf("a token of the second issuer: %v", err)
 		}
 		return err == nil
 	})

@@ -267,7 +267,7 @@ func TestTokenIsVerifiedOnlyWithKeysOfItsIssuer(t *testing.T) {
 	}
 	subject, _, err := v.verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil))
 	if err != nil || subject != (Subject{"https://other.example", "poster"}) {
-		t.Errorf("the other issuer's token: got subject %v, error %v", subject, err)
+		t.Errorf("a token of the second issuer: got subject %v, error %v", subject, err)
 	}
 }
 
