@@ -143,8 +143,8 @@ func TestAnErrorBodyIsReadInEveryShape(t *testing.T) {
 		"a list of errors":            {"application/json", `{"errors":[{"message":"not so"}]}`, "", ""},
 		"one invalid field":           {"application/json", `{"errors":[{"field":"prompt","message":"not so"}]}`, "", "not so"},
 		"a JSON string":               {"application/json", `"not so"`, "", "not so"},
-		"plain":                       {"text/plain", "not so\n", "", "not so"},
-		"plain with a code":           {"text/plain; charset=utf-8", "BAD_INK: not so\n", "BAD_INK", "not so"},
+		"plain text":                  {"text/plain", "not so\n", "", "not so"},
+		"plain text with a code":      {"text/plain; charset=utf-8", "BAD_INK: not so\n", "BAD_INK", "not so"},
 		"HTML":                        {"text/html", `<html><h1>not so</h1></html>`, "", ""},
 		"HTML sent as plain text":     {"text/plain", ` <!DOCTYPE html><h1>not so</h1>`, "", ""},
 		"HTML sent as JSON":           {"application/json", `<html>not so</html>`, "", ""},
@@ -233,7 +233,7 @@ func TestViolationsAreLimitedInNumberAndLength(t *testing.T) {
 	}
 	for _, v := range e.Violations {
 		if len(v.Field) > maxViolationText || len(v.Description) > maxViolationText {
-			t.Errorf("got a violation with %d bytes of field and %d bytes of description", len(v.Field), len(v.Description))
+			t.Errorf("got a violation with a field of %d bytes and a description of %d bytes", len(v.Field), len(v.Description))
 		}
 	}
 }

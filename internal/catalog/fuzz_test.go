@@ -70,10 +70,10 @@ func FuzzContentRange(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string) {
 		first, last, total, isPart := parseContentRange(header)
 		if isPart && (first < 0 || last < first || total <= last || last+1 <= 0) {
-			t.Errorf("%q: %d-%d/%d", header, first, last, total)
+			t.Errorf("%q was parsed as the invalid range %d-%d/%d", header, first, last, total)
 		}
 		if total, isNone := parseUnsatisfied(header); isNone && (total < 0 || isPart) {
-			t.Errorf("%q: got an unsatisfied range of %d bytes; also a range: %v", header, total, isPart)
+			t.Errorf("%q was parsed as an unsatisfied range of %d bytes; also parsed as a satisfied range: %v", header, total, isPart)
 		}
 	})
 }

@@ -26,7 +26,7 @@ func FuzzReadGeneration(f *testing.F) {
 				t.Errorf("got %+v", g)
 			}
 			if text, err := json.Marshal(g.Extra); err != nil || strings.Contains(string(text), testKey) {
-				t.Errorf("extra %s, %v", text, err)
+				t.Errorf("the extra members contain the API key or can't be encoded: %s, %v", text, err)
 			}
 		}
 	})

@@ -53,7 +53,7 @@ func FuzzAListHoldsNoAPIKey(f *testing.F) {
 		for _, one := range list.Records {
 			printsNoKey(t, "a listed generation", one)
 			if one.Etag != one.Generation.Etag() {
-				t.Errorf("the etag of %s differs", one.ID)
+				t.Errorf("the etag of %s in the list differs from that of the generation", one.ID)
 			}
 		}
 	})
@@ -70,7 +70,7 @@ func TestListRedactsCurrentAPIKeyAfterRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		if extra := string(list.Records[0].Extra); strings.Contains(extra, keys[now]) || !strings.Contains(extra, keys[1-now]) {
-			t.Errorf("under %s: %s", keys[now], extra)
+			t.Errorf("with the current key %s, the extra members are %s", keys[now], extra)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func TestCallersWithinOneSecondShareOneListRequest(t *testing.T) {
 			t.Errorf("%d lists are still stored after a second", n)
 		}
 		if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || asked.Load() != 2 || list.Records[0].ID != "g2" {
-			t.Errorf("after the second: %+v, %v", list, err)
+			t.Errorf("after one second, the list is %+v, %v", list, err)
 		}
 		if list, err := c.List(t.Context(), Forwarded(NewSecret("another-key-of-another")), time.Time{}); err != nil || list.Records[0].ID != "g3" {
 			t.Errorf("under another API key: %+v, %v", list, err)

@@ -34,7 +34,7 @@ func TestExplainNamesUnmatchedTableAndOtherMembers(t *testing.T) {
 			t.Errorf("%s %s: %+v", test.route, test.body, found)
 		}
 		if test.others != "" && !slices.Contains(found, Finding{Part: "other members", Where: test.others, Count: 1}) {
-			t.Errorf("%s %s: want other members %s, got %+v", test.route, test.body, test.others, found)
+			t.Errorf("%s %s: want the finding \"other members\" with %s, got %+v", test.route, test.body, test.others, found)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestOrdinaryTextIsNotRedacted(t *testing.T) {
 	} {
 		for _, text := range texts {
 			if got := newRedactor(key).clean(text); got != text {
-				t.Errorf("%q became %q", text, got)
+				t.Errorf("%q was redacted to %q", text, got)
 			}
 		}
 	}
@@ -126,14 +126,14 @@ func TestASecretPrintsAsRedactedEverywhere(t *testing.T) {
 		}
 	}
 	if secret.Reveal() != testKey || !secret.Equal(NewSecret(testKey)) || secret.Equal(NewSecret("")) || secret.Equal(Secret{}) {
-		t.Error("Reveal or Equal is wrong")
+		t.Error("Reveal does not return the API key, or Equal returns a wrong result")
 	}
 }
 
 func TestTenantDependsOnForwardedAPIKeyButNotOnSharedOne(t *testing.T) {
 	a, again, b := Forwarded(NewSecret("a_key")), Forwarded(NewSecret("a_key")), Forwarded(NewSecret("b_key"))
 	if a.Tenant != again.Tenant || a.Tenant == b.Tenant || a.Shared || strings.Contains(string(a.Tenant), "a_key") {
-		t.Errorf("tenants %s, %s, %s", a.Tenant, again.Tenant, b.Tenant)
+		t.Errorf("got the tenants %s, %s and %s, want only the first two equal, and no key", a.Tenant, again.Tenant, b.Tenant)
 	}
 	key := NewSecret("one")
 	shared := Shared(func() Secret { return key })

@@ -44,15 +44,15 @@ func TestDownloadRedirectIsFollowedOnlyToConfiguredHosts(t *testing.T) {
 		kind     Kind // expected kind of the error; zero means that the result is downloaded
 		reaches  bool
 	}{
-		"allowed host":            {[]string{"other.example", at}, bucket.URL + "/file?signature=s3cret", 0, true},
-		"two redirects":           {[]string{at}, bucket.URL + "/again", 0, true},
-		"redirect loop":           {[]string{at}, bucket.URL + "/round", KindRedirect, true},
-		"no allowed host":         {nil, bucket.URL + "/file", KindRedirect, false},
-		"other port allowed":      {[]string{"127.0.0.1"}, bucket.URL + "/file", KindRedirect, false},
-		"plain HTTP":              {[]string{at}, "http://" + at + "/file", KindRedirect, false},
-		"with a user":             {[]string{at}, "https://me@" + at + "/file", KindRedirect, false},
-		"host not in certificate": {[]string{"localhost:" + port}, "https://localhost:" + port + "/file", KindUnavailable, false},
-		"rejected by the bucket":  {[]string{at}, bucket.URL + "/refused", KindUnavailable, true},
+		"allowed host":                 {[]string{"other.example", at}, bucket.URL + "/file?signature=s3cret", 0, true},
+		"two redirects":                {[]string{at}, bucket.URL + "/again", 0, true},
+		"redirect loop":                {[]string{at}, bucket.URL + "/round", KindRedirect, true},
+		"no allowed host":              {nil, bucket.URL + "/file", KindRedirect, false},
+		"host allowed on another port": {[]string{"127.0.0.1"}, bucket.URL + "/file", KindRedirect, false},
+		"plain HTTP":                   {[]string{at}, "http://" + at + "/file", KindRedirect, false},
+		"with a user":                  {[]string{at}, "https://me@" + at + "/file", KindRedirect, false},
+		"host not in certificate":      {[]string{"localhost:" + port}, "https://localhost:" + port + "/file", KindUnavailable, false},
+		"rejected by the bucket":       {[]string{at}, bucket.URL + "/refused", KindUnavailable, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen = 0
@@ -78,7 +78,7 @@ func TestDownloadRedirectIsFollowedOnlyToConfiguredHosts(t *testing.T) {
 			}
 			defer opened.Body.Close()
 			if got, err := io.ReadAll(opened.Body); test.kind != 0 || err != nil || !bytes.Equal(got, file[7:]) {
-				t.Errorf("%d bytes, %v", len(got), err)
+				t.Errorf("got %d bytes, %v", len(got), err)
 			}
 		})
 	}

@@ -15,11 +15,11 @@ func TestAPIKeyRejectionIsRememberedForSeconds(t *testing.T) {
 		c.upstream.rejections.record(Credential{Tenant: "tenant"}, rejection)
 		time.Sleep(rejectedFor - time.Second)
 		if err := c.Rejection("tenant"); !errors.Is(err, rejection) {
-			t.Errorf("within %v: %v", rejectedFor, err)
+			t.Errorf("within %v, Rejection returned %v", rejectedFor, err)
 		}
 		time.Sleep(time.Second)
 		if err := c.Rejection("tenant"); err != nil {
-			t.Errorf("after %v: %v", rejectedFor, err)
+			t.Errorf("after %v, Rejection returned %v", rejectedFor, err)
 		}
 	})
 }
@@ -47,7 +47,7 @@ func TestSharedAPIKeyRejectionLastsMinutesUnlessKeyIsAccepted(t *testing.T) {
 			c.upstream.rejections.record(step.cred, step.err)
 			time.Sleep(step.wait)
 			if c.Rejected() != step.want {
-				t.Errorf("%v after %v, the shared API key is rejected: %v", step.wait, step.err, !step.want)
+				t.Errorf("%v after the call result %v, Rejected returned %v", step.wait, step.err, !step.want)
 			}
 		}
 	})

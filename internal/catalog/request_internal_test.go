@@ -22,10 +22,10 @@ func TestTimedOutRequestBodyFailsUnlessFullySent(t *testing.T) {
 			return b.Read(make([]byte, 8))
 		}
 		if n, err := read(7); n != 0 || !errors.Is(err, errLate) {
-			t.Errorf("before the last byte a late read returns %d bytes, %v", n, err)
+			t.Errorf("after the deadline, a read before the last byte returns %d bytes, %v", n, err)
 		}
 		if n, err := read(8); n != 0 || !errors.Is(err, io.EOF) {
-			t.Errorf("at the end a late read returns %d bytes, %v", n, err)
+			t.Errorf("after the deadline, a read at the end returns %d bytes, %v", n, err)
 		}
 	})
 }

@@ -88,7 +88,7 @@ func TestEveryRequestHasRequiredHeaders(t *testing.T) {
 			t.Errorf("%s: sent as %s %q with %d bytes", op, sent.Method, sent.Pattern, sent.ContentLength)
 		}
 		if sent.Header.Get("Authorization") != "Bearer "+testKey || sent.Header.Get("Accept-Encoding") != "identity" {
-			t.Errorf("%s: sent with %v", op, sent.Header)
+			t.Errorf("%s: sent with the headers %v", op, sent.Header)
 		}
 		if (sent.Header.Get("Idempotency-Key") == "k") != (op == OpCreate) {
 			t.Errorf("%s: idempotency key %q", op, sent.Header.Get("Idempotency-Key"))
@@ -146,7 +146,7 @@ func TestRedirectsAreNotFollowedByDefault(t *testing.T) {
 					want = KindOutcomeUnknown
 				}
 				if e := asError(t, call(t.Context(), c)); e.Kind != want || e.Status != status || !strings.Contains(e.Message, "base URL") || sent != 1 {
-					t.Errorf("%s: %d to %q: got %v after %d requests", op, status, to, e, sent)
+					t.Errorf("%s: redirect with status %d to %q: got %v after %d requests", op, status, to, e, sent)
 				}
 			}
 		}

@@ -78,7 +78,7 @@ func TestUnavailabilityIsRetriedTwiceExceptForOrders(t *testing.T) {
 				upstream.requests = 0
 				err = call(t.Context(), newTestClient(t, upstream).Polls())
 				if err == nil || upstream.requests != 1 {
-					t.Errorf("%s, %d: %d requests without retries", op, status, upstream.requests)
+					t.Errorf("%s, %d: %d requests by a client without retries, want 1", op, status, upstream.requests)
 				}
 			})
 		}
@@ -165,7 +165,7 @@ func TestCallReturnsErrorOfCallersContext(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 			} else if err != context.DeadlineExceeded {
-				t.Errorf("%s: %v is wrapped", op, err)
+				t.Errorf("%s: got %v, want context.DeadlineExceeded without wrapping", op, err)
 			}
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()

@@ -63,7 +63,7 @@ func TestListIsFoundOnlyUpToMaximumEnvelopeDepth(t *testing.T) {
 	for depth := range 7 {
 		body := strings.Repeat(`{"data":`, depth) + `[{"id":"g1"}]` + strings.Repeat(`}`, depth)
 		if all, err := readGenerations(answerOf(opGenerations, body)); (err == nil) != (depth <= maxEnvelope+1) {
-			t.Errorf("a list in %d envelopes has %v: %v", depth, all, err)
+			t.Errorf("a list nested in %d objects is read as %v: %v", depth, all, err)
 		}
 	}
 }

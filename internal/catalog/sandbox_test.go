@@ -114,28 +114,28 @@ func TestAllCatalogDialectsYieldSameData(t *testing.T) {
 		ctx := t.Context()
 		account, err := b.Account(ctx, b.cred)
 		if err != nil || account.BalanceCents == nil || *account.BalanceCents != 1000 || !strings.Contains(string(account.Extra), `"name":"sandbox"`) {
-			t.Errorf("account %+v, %v", account, err)
+			t.Errorf("unexpected account: %+v, %v", account, err)
 		}
 		models, err := b.Models(ctx, b.cred)
 		if at := slices.IndexFunc(models, func(m catalog.Model) bool { return m.ID == picture }); err != nil || len(models) != 5 || at < 0 ||
 			models[at].Name != "Landscape" || models[at].Output != catalog.OutputFile || models[at].Description == "" {
-			t.Errorf("models %+v, %v", models, err)
+			t.Errorf("unexpected models: %+v, %v", models, err)
 		}
 		quote, err := b.Quote(ctx, b.cred, picture, small)
 		if err != nil || quote.PriceCents != 5 {
-			t.Errorf("quote %+v, %v", quote, err)
+			t.Errorf("got the quote %+v, %v, want 5 cents", quote, err)
 		}
 		g := b.generation(picture, string(small))
 		if g.State != catalog.StateSucceeded || g.ModelID != picture || g.File == nil || g.Text != nil || g.CostCents == nil || *g.CostCents != 5 ||
 			!strings.Contains(string(g.Inputs), `"prompt":"a quiet sea"`) {
-			t.Errorf("generation %+v", g)
+			t.Errorf("unexpected generation: %+v", g)
 		}
 		if timed := d.Times != sandbox.TimeAbsent; g.CreateTime.IsZero() == timed || g.TerminalTime.IsZero() == timed {
-			t.Errorf("created %v, terminal %v", g.CreateTime, g.TerminalTime)
+			t.Errorf("got the create time %v and the terminal time %v", g.CreateTime, g.TerminalTime)
 		}
 		listed, err := b.List(ctx, b.cred, time.Time{})
 		if err != nil || len(listed.Records) != 1 {
-			t.Fatalf("list %+v, %v", listed, err)
+			t.Fatalf("got the list %+v, %v, want 1 record", listed, err)
 		}
 		if list := listed.Records; len(list) == 1 && !d.SparseList && list[0].Etag != g.Etag() {
 			t.Errorf("the list has %+v, but the record is %+v", list[0], g)
@@ -143,7 +143,7 @@ func TestAllCatalogDialectsYieldSameData(t *testing.T) {
 		content, body, err := b.download(g.ID)
 		file := proctest.Fetch(t, http.MethodGet, b.url+"/generations/"+g.ID+"/content", "", "Authorization", "Bearer "+b.key)
 		if err != nil || string(body) != file || content.ContentType != "image/png" || *content.Size != int64(len(body)) {
-			t.Errorf("content %+v, %d bytes, %v", content, len(body), err)
+			t.Errorf("unexpected content: %+v, %d bytes, %v", content, len(body), err)
 		}
 		if err := b.Delete(ctx, b.cred, g.ID); err != nil {
 			t.Error(err)
@@ -159,7 +159,7 @@ func TestAllCatalogDialectsYieldSameModel(t *testing.T) {
 	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{}, func(t *testing.T, _ sandbox.Dialect, b *bench) {
 		m, err := b.Model(t.Context(), b.cred, picture)
 		if err != nil || m.ID != picture || len(m.Fields) != 9 {
-			t.Fatalf("model %+v, %v", m, err)
+			t.Fatalf("unexpected model: %+v, %v", m, err)
 		}
 		at := func(name string) catalog.InputField {
 			return m.Fields[slices.IndexFunc(m.Fields, func(f catalog.InputField) bool { return f.Name == name })]
@@ -191,11 +191,11 @@ func TestAllCatalogDialectsYieldSameTextResult(t *testing.T) {
 	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000}, func(t *testing.T, d sandbox.Dialect, b *bench) {
 		g := b.generation(poem, `{"prompt":"rain"}`)
 		if g.State != catalog.StateSucceeded || g.Text == nil || strings.Count(strings.TrimSpace(*g.Text), "\n") != 2 || g.File != nil {
-			t.Errorf("generation %+v", g)
+			t.Errorf("unexpected generation: %+v", g)
 		}
 		_, _, err := b.download(g.ID)
 		if kind := catalog.KindOf(err); kind != catalog.KindNoContent {
-			t.Errorf("the file of a text: %v", err)
+			t.Errorf("downloading a text result returned %v", err)
 		}
 		listed, err := b.List(t.Context(), b.cred, time.Time{})
 		if err != nil {
@@ -212,7 +212,7 @@ func TestAllCatalogDialectsYieldSameErrors(t *testing.T) {
 		ctx := t.Context()
 		g := b.generation(picture, `{"prompt":"[fail]","size":"64x40"}`)
 		if g.FailureMessage == "" || g.Text != nil || g.File != nil {
-			t.Errorf("generation %+v", g)
+			t.Errorf("unexpected generation: %+v", g)
 		}
 		if d.Refund != sandbox.RefundSilent {
 			b.until(g.ID, func(s catalog.State) bool { return s == catalog.StateRefunded })
@@ -220,10 +220,10 @@ func TestAllCatalogDialectsYieldSameErrors(t *testing.T) {
 		_, err := b.Quote(ctx, b.cred, picture, json.RawMessage(`{"prompt":"x","steps":99}`))
 		e := kind(t, err, catalog.KindInvalidInput)
 		if d.Errors < sandbox.ErrorText && (len(e.Violations) != 1 || e.Violations[0].Field != "inputs.steps") {
-			t.Errorf("violations %+v", e.Violations)
+			t.Errorf("got the violations %+v, want one for inputs.steps", e.Violations)
 		}
 		if e.Code != "INVALID_FIELD" || !strings.Contains(e.Message, "steps") {
-			t.Errorf("code %q, message %q", e.Code, e.Message)
+			t.Errorf("got the code %q and the message %q", e.Code, e.Message)
 		}
 		dear := catalog.Order{ModelID: picture, Inputs: json.RawMessage(`{"prompt":"x","size":"1600x1000","quality":"fine"}`), IdempotencyKey: "dear"}
 		_, _, err = b.Post(ctx, b.cred, dear)
