@@ -184,7 +184,7 @@ func TestDownloadToStandardOutputIsCompleteOrEmpty(t *testing.T) {
 		t.Errorf("wrong checksum: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 	}
 	if names := directory(t, os.Getenv("TMPDIR")); len(names) != 0 {
-		t.Errorf("left behind: %q", names)
+		t.Errorf("these temporary files remain: %q", names)
 	}
 	if got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-o", "json"); got.exit != ExitUsage || !strings.Contains(got.stderr, "standard output") {
 		t.Errorf("--out - with -o json: exit %d\n%s", got.exit, got.stderr)

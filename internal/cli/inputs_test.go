@@ -118,7 +118,7 @@ func TestInputsJSONMustBeOneObjectAndIsKeptUnchanged(t *testing.T) {
 		t.Errorf("from standard input: %s, %v", got, err)
 	}
 	if got, err := readObject(" "+text, nil); err != nil || got != text {
-		t.Errorf("as text: %s, %v", got, err)
+		t.Errorf("from an argument: %s, %v", got, err)
 	}
 	for _, bad := range []string{"[1]", "null", "{} {}", "{", "\xff", `{"a":"` + "\xff" + `"}`} {
 		if _, err := readObject("-", strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "one JSON object") {

@@ -223,7 +223,7 @@ func wantJSON(t *testing.T, what, text string) {
 			return
 		}
 		if err != nil {
-			t.Errorf("%s: %v in %q", what, err, text)
+			t.Errorf("%s: invalid JSON: %v in %q", what, err, text)
 			return
 		}
 		if object, ok := value.(map[string]any); ok && object["generationId"] != nil && object["generationId"] != terminaltest.Evil {
