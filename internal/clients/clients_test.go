@@ -75,7 +75,7 @@ func TestClientLibrariesDefineDocumentedFunctions(t *testing.T) {
 	page := proctest.Read(t, "docs", "callers.md")
 	rows := regexp.MustCompile("(?m)^\\| \\d\\. [^|]+ \\| `(\\w+)` \\| `(\\w+)` \\| `(\\w+)` \\| `(\\w+)` \\|$").FindAllStringSubmatch(page, -1)
 	if len(rows) != 4 {
-		t.Fatalf("found the steps %q, want 4", rows)
+		t.Fatalf("docs/callers.md has the steps %q, want 4", rows)
 	}
 	for _, row := range rows {
 		for n, language := range []string{"go", "python", "typescript", "java"} {

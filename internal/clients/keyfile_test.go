@@ -36,7 +36,7 @@ func (k *keyFile) see(ctx context.Context) {
 	got := metadata.ValueFromIncomingContext(ctx, "authorization")
 	wants := []string{bearerOf(k.number), bearerOf(k.number - 1)}
 	if len(got) != 1 || !slices.Contains(wants, got[0]) {
-		k.t.Errorf("the call after %d changes of the key has %q", k.number, got)
+		k.t.Errorf("the call after %d changes of the key has the authorization %q", k.number, got)
 	}
 	k.number++
 	k.write()

@@ -51,12 +51,12 @@ func TestTheTableOfErrorsHasEachReasonAndCode(t *testing.T) {
 func (table errorTable) has(t *testing.T, rows remedies, names map[int32]string) {
 	t.Helper()
 	if len(rows) != len(names)-1 {
-		t.Errorf("the table has %d of %d names", len(rows), len(names)-1)
+		t.Errorf("the table of errors has %d rows, want %d", len(rows), len(names)-1)
 	}
 	for number, name := range names {
 		row, ok := rows[name]
 		if ok == (number == 0) {
-			t.Errorf("%s is in the table: %v", name, ok)
+			t.Errorf("%s is in the table of errors: %v, want the opposite", name, ok)
 		}
 		if ok && table.Classes[row.Class] == "" {
 			t.Errorf("%s has the unknown class %q", name, row.Class)
@@ -69,12 +69,12 @@ func TestTableOfErrorsMatchesDocumentation(t *testing.T) {
 	page := proctest.Read(t, "docs", "errors.md")
 	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `(\\w+)` \\|[^|]*\\|[^|]*\\|[^|]*\\| (yes|no) \\|").FindAllStringSubmatch(page, -1)
 	if len(rows) != len(table.Reasons) {
-		t.Fatalf("the page has %d reasons, and the table %d", len(rows), len(table.Reasons))
+		t.Fatalf("docs/errors.md has %d reasons, and the table of errors %d", len(rows), len(table.Reasons))
 	}
 	for _, row := range rows {
 		helps, want := row[3] != "no" && !slices.Contains(mended, row[1]), table.Reasons[row[1]]
 		if helps == (want.Again == "no") || row[2] != want.Class {
-			t.Errorf("the page has %q, the table %+v", row[1:], want)
+			t.Errorf("docs/errors.md has %q, and the table of errors %+v", row[1:], want)
 		}
 	}
 }

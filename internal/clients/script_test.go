@@ -193,7 +193,7 @@ func (s *script) play(t *testing.T, command []string) {
 		t.Errorf("temporary or damaged files were not deleted: %q", left)
 	}
 	if info, err := os.Stat(file); s.Files["FILE"] != "" && (err != nil || info.Mode().IsRegular()) {
-		t.Errorf("the %s is %v, %v", s.Files["FILE"], info, err)
+		t.Errorf("the %s was replaced or can't be read: %v, %v", s.Files["FILE"], info, err)
 	}
 }
 
