@@ -28,7 +28,7 @@ func TestCommitWithLostResponseIsReportedAsUncertain(t *testing.T) {
 			relay.cuts.Store(true)
 			_, _, err := l.Write(t.Context(), request("k"))
 			if _, doubt := errors.AsType[*ledger.Doubt](err); !doubt || relay.commits.Load() != 1 {
-				t.Errorf("got %d commits and the error %v, want 1 commit and a Doubt", relay.commits.Load(), err)
+				t.Errorf("got %d commits and the error %v, want 1 commit and a *ledger.Doubt", relay.commits.Load(), err)
 			}
 			relay.cuts.Store(false)
 			if o, step := call(t, open(t, at), request("k")); o.Leases != 1 || step.Action != lifecycle.Wait {

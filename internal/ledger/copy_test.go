@@ -173,7 +173,7 @@ func TestBackupRunsWhileLedgerIsInUse(t *testing.T) {
 		{url + ".none", filepath.Join(dir, "new.db"), "can't be opened"},
 	} {
 		if _, err := ledger.Backup(t.Context(), refused.url, refused.file, differs); err == nil || !strings.Contains(err.Error(), refused.says) {
-			t.Errorf("%s into %s: %v", refused.url, refused.file, err)
+			t.Errorf("a backup of %s into %s returned %v", refused.url, refused.file, err)
 		}
 	}
 }

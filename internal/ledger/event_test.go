@@ -132,7 +132,7 @@ func TestEventIsKeptUntilItsReceiverIsKnown(t *testing.T) {
 			conclude(t, l, write(t, l, r), lifecycle.Named, name)
 			observe(t, l, name, lifecycle.Observation{Status: lifecycle.Succeeded})
 			if all, err := l.Events(t.Context(), ledger.EventFilter{}, 1); err != nil || len(all) != 1 || all[0].State != ledger.EventKept {
-				t.Errorf("the events are %+v, want one that is kept, %v", all, err)
+				t.Errorf("the events are %+v, want one in the state EventKept, %v", all, err)
 			}
 			if due := dueEvents(t, l, "print"); len(due) > 0 {
 				t.Errorf("before the receiver is known, the due events are %q", due)
@@ -338,7 +338,7 @@ func TestEventsOfAGenerationAreDeliveredInOrder(t *testing.T) {
 			}, []string{"g1 refunded"}},
 		} {
 			if step.change(); !slices.Equal(dueEvents(t, l, "studio"), step.want) {
-				t.Errorf("the due events differ from %q", step.want)
+				t.Errorf("got unexpected due events, want %q", step.want)
 			}
 		}
 		all, err := l.Events(t.Context(), ledger.EventFilter{}, 10)

@@ -129,7 +129,7 @@ func TestFeedStateReportsPositionOfDeletedEvents(t *testing.T) {
 			t.Errorf("the state of the feed is %+v, %v", state, err)
 		}
 		if again, _ := l.FeedState(t.Context(), "second"); state.ID != "first" || again.ID != "first" {
-			t.Errorf("the ID of the feed is %q and then %q, want first both times", state.ID, again.ID)
+			t.Errorf("the ID of the feed is %q and then %q, want \"first\" both times", state.ID, again.ID)
 		}
 	})
 }

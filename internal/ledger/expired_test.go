@@ -109,10 +109,10 @@ func TestNewOrderWithPastExpireTimeIsRejected(t *testing.T) {
 			from    time.Duration
 			want    error
 		}{
-			"without an expire time": {request("k"), 0, nil},
-			"in the future":          {expiring(t, l, request("k"), time.Minute), 50 * time.Second, nil},
-			"in the year 9999":       {ledger.Request{ExpireTime: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}, 200 * 365 * 24 * time.Hour, nil},
-			"in the past":            {past, -time.Hour, ledger.ErrOrderExpired},
+			"without an expire time":       {request("k"), 0, nil},
+			"expire time in the future":    {expiring(t, l, request("k"), time.Minute), 50 * time.Second, nil},
+			"expire time in the year 9999": {ledger.Request{ExpireTime: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}, 200 * 365 * 24 * time.Hour, nil},
+			"expire time in the past":      {past, -time.Hour, ledger.ErrOrderExpired},
 		} {
 			if left, _, err := l.TimeToExpire(t.Context(), test.request); left < test.from || !errors.Is(err, test.want) {
 				t.Errorf("%s: %v, %v", name, left, err)

@@ -29,7 +29,7 @@ func TestLateGenerationIsRecordedForFirstOrderOfReusedKey(t *testing.T) {
 			t.Errorf("a repeat of the key returns %+v, %+v", o, step)
 		}
 		if answer := conclude(t, l, second, lifecycle.Named, "gen_2"); answer != lifecycle.Replay {
-			t.Errorf("concluding the second order returns %v", answer)
+			t.Errorf("recording the generation of the second order returns %v", answer)
 		}
 		wantNoDifference(t, url)
 	})

@@ -68,7 +68,7 @@ func TestLeaseFromBeforeClockCorrectionIsExpired(t *testing.T) {
 		turnClockBack(t, l, 24*time.Hour)
 		for kind, free := range taken(t, l) {
 			if !free {
-				t.Errorf("%s is not leased although its lease ends a day later than any lease may", kind)
+				t.Errorf("%s is not leased although its lease is from before the clock correction", kind)
 			}
 		}
 	})

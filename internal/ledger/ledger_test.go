@@ -116,7 +116,7 @@ func TestRepeatedRequestReturnsPlacedOrder(t *testing.T) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
 		if got := conclude(t, l, o, lifecycle.Named, "g1"); got != lifecycle.Replay {
-			t.Errorf("concluding with a generation ID returns %v", got)
+			t.Errorf("recording the generation ID returns %v", got)
 		}
 		again, step := call(t, l, request("k"))
 		if step.Answer != lifecycle.Replay || again.Generation != "g1" || again.CostCents == nil || *again.CostCents != 9 || again.Inputs != "" {
@@ -207,7 +207,7 @@ func TestExpiredLeaseHolderOverwritesNoOutcome(t *testing.T) {
 			t.Errorf("a rejection under an expired lease returns %v", got)
 		}
 		if got := conclude(t, l, second, lifecycle.Named, "g1"); got != lifecycle.Replay {
-			t.Errorf("concluding with a generation ID returns %v", got)
+			t.Errorf("recording the generation ID returns %v", got)
 		}
 		if got := conclude(t, l, first, lifecycle.TurnedAway, ""); got != lifecycle.Replay {
 			t.Errorf("a rejection after the generation ID returns %v", got)
@@ -250,10 +250,10 @@ func TestOrderPastResendWindowNeedsOperatorResolution(t *testing.T) {
 		change(t, url, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000")
 		l = open(t, url)
 		wantNoResume(t, l, "the order is resumed after the window")
-		wantAnswer(t, l, request("k"), lifecycle.Unresolved, "the step for its caller")
+		wantAnswer(t, l, request("k"), lifecycle.Unresolved, "the step for a repeated call")
 		resolve(t, l, o, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}})
 		if again, step := call(t, l, request("k")); step.Answer != lifecycle.Replay || again.Generation != "g1" {
-			t.Errorf("after the resolution the step for its caller is %+v", step)
+			t.Errorf("after the resolution, the step for a repeated call is %+v", step)
 		}
 	})
 }
@@ -351,9 +351,9 @@ func TestConcludeDetectsOrderChangedSinceWrite(t *testing.T) {
 		if _, err := named(taken, "g placed"); !errors.Is(err, ledger.ErrGenerationTaken) {
 			t.Errorf("recording the generation of another order returns %v", err)
 		}
-		wantNoResume(t, l, "the order whose outcome was rejected is resumed immediately")
+		wantNoResume(t, l, "the order is resumed immediately after the rejected conclusion")
 		if again, step := call(t, l, request("taken")); step.Action != lifecycle.Submit || again.Generation != "" {
-			t.Errorf("the order whose outcome was rejected is %+v, %+v", again, step)
+			t.Errorf("after the rejected conclusion, the order and the step are %+v, %+v", again, step)
 		}
 	})
 }

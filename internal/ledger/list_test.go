@@ -76,10 +76,10 @@ func TestListReturnsOrdersMatchingFilter(t *testing.T) {
 			"no match":                   {ledger.Filter{ModelID: "vendor/draw", Labels: map[string]string{"job": "0"}}, nil},
 			"with an unknown outcome":    {ledger.Filter{Unresolved: true}, []string{""}},
 			"unsettled":                  {ledger.Filter{Unsettled: true}, nil},
-			"existing and in a state":    {ledger.Filter{Statuses: []lifecycle.Status{lifecycle.Succeeded}}, []string{"g1", "g0"}},
+			"existing and succeeded":     {ledger.Filter{Statuses: []lifecycle.Status{lifecycle.Succeeded}}, []string{"g1", "g0"}},
 			"existing":                   {ledger.Filter{Existing: true}, []string{"g2", "g1", "g0"}},
 			"deleted":                    {ledger.Filter{Deleted: true}, []string{"g3"}},
-			"deleted or in a state":      {ledger.Filter{Deleted: true, Statuses: []lifecycle.Status{lifecycle.Refunded}}, []string{"g3", "g2"}},
+			"deleted or refunded":        {ledger.Filter{Deleted: true, Statuses: []lifecycle.Status{lifecycle.Refunded}}, []string{"g3", "g2"}},
 		} {
 			all, err := l.List(t.Context(), row.filter, ledger.Position{}, 10)
 			if err != nil {
@@ -100,7 +100,7 @@ func TestListReturnsOrdersMatchingFilter(t *testing.T) {
 			}
 		}
 		if own, err := l.Attributions(t.Context(), nil, "g2", "g3"); err != nil || own["g2"].Deleted || !own["g3"].Deleted {
-			t.Errorf("the attributions are %+v, %v", own, err)
+			t.Errorf("Attributions returned %+v, %v", own, err)
 		}
 	})
 }
@@ -190,7 +190,7 @@ func TestOwnersOfUnresolvedOrdersAreListedOnce(t *testing.T) {
 			}
 		}
 		if owners, err := l.UnresolvedOwners(t.Context()); err != nil || !slices.Equal(owners, []string{"print", "studio"}) {
-			t.Errorf("the owners of unknown orders are %q, %v", owners, err)
+			t.Errorf("the owners of orders with unknown outcomes are %q, %v", owners, err)
 		}
 	})
 }

@@ -203,7 +203,7 @@ func TestObservationsAreRecordedTogetherOrNotAtAll(t *testing.T) {
 		}
 		effects, err := l.ObserveAll(t.Context(), seen)
 		if err != nil || len(effects) != len(seen)-1 || effects["g4"].ExceededCents != 11 || effects["g1"].ExceededCents != 0 {
-			t.Errorf("the effects are %+v, %v", effects, err)
+			t.Errorf("ObserveAll returned %+v, %v", effects, err)
 		}
 		for _, id := range []string{"g0", "g1", "g2", "g4"} {
 			if o := own(t, l, id); o.Status != lifecycle.Succeeded {

@@ -93,7 +93,7 @@ func TestRestoredCommandMarksTheLedger(t *testing.T) {
 		l := open(t, url)
 		first := write(t, l, request("first"))
 		if _, err := ledger.Restored(t.Context(), url, ada); err == nil || !strings.Contains(err.Error(), "stop the ") {
-			t.Errorf("marking a ledger in use returns %v", err)
+			t.Errorf("for a ledger in use, Restored returned %v", err)
 		}
 		shut(t, l)
 		if held, err := ledger.Restored(t.Context(), url, ada); held != 1 || err != nil {
@@ -125,7 +125,7 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 		}
 		old := open(t, from)
 		if !old.IsCopy() {
-			t.Error("the unsealed ledger does not count as a copy, although the other ledger may have been used")
+			t.Error("the unsealed ledger does not count as a copy, although the ledger to which it was copied may have been used")
 		}
 		wantHeld(t, old, from, id)
 		shut(t, old)
@@ -166,9 +166,9 @@ func TestRestoreUnderRunningServerResendsNoOrders(t *testing.T) {
 	restarted := open(t, url)
 	wantHeld(t, restarted, url, id)
 	if !restarted.IsCopy() {
-		t.Error("the restored database is not marked")
+		t.Error("the restored database does not count as a copy")
 	}
 	if other := open(t, url); other.CopyTime() != restarted.CopyTime() {
-		t.Errorf("the second replica marks the database again: %v, %v", restarted.CopyTime(), other.CopyTime())
+		t.Errorf("two replicas report different copy times: %v, %v", restarted.CopyTime(), other.CopyTime())
 	}
 }

@@ -67,7 +67,7 @@ func TestLateGenerationIsRecordedAfterRejectedResend(t *testing.T) {
 		t.Errorf("%d orders pruned, want 0, %v", pruned, err)
 	}
 	if answer := conclude(t, l, first, lifecycle.Named, "g1"); answer != lifecycle.Replay {
-		t.Errorf("concluding with the generation of the first attempt returns %v", answer)
+		t.Errorf("recording the generation of the first attempt returns %v", answer)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestRejectedOrdersAreDeletedAfterADay(t *testing.T) {
 		}{{"86300000000", 0, "younger than a day"}, {"200000000", 1, "older than a day"}} {
 			l.Exec(t, `UPDATE orders SET order_time = order_time - `+step.age)
 			if forgotten, err := l.ForgetRefused(t.Context()); err != nil || forgotten != step.want {
-				t.Errorf("%d rejected orders %s are deleted, %v", forgotten, step.later, err)
+				t.Errorf("%d rejected orders that are %s were deleted, %v", forgotten, step.later, err)
 			}
 		}
 		if left := l.Ask(t, `SELECT MIN(idempotency_key) || ', ' || MAX(idempotency_key) || ' of ' || COUNT(*) FROM orders`); left != "called refused, placed of 2" {

@@ -44,7 +44,7 @@ func TestBudgetMatchesChargesAndRefundsOfOrder(t *testing.T) {
 				}
 				budgets, err := l.Budgets(t.Context(), "studio", ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(1000)})
 				if err != nil || len(budgets) != 2 {
-					t.Fatalf("%d budgets, %v", len(budgets), err)
+					t.Fatalf("got %d budgets, want 2, %v", len(budgets), err)
 				}
 				for _, b := range budgets {
 					if b.SpentCents != row.spent || b.ReservedCents != row.reserved || !b.Start.Before(b.Reset) {

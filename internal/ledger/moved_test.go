@@ -22,7 +22,7 @@ func TestIdempotencyKeyStaysTakenWhenCallerChangesTeam(t *testing.T) {
 		l := open(t, url)
 		for _, r := range []ledger.Request{request("k"), moved("k")} { // both calls look up the key before either order is written
 			if _, step := call(t, l, r); step.Action != lifecycle.Write {
-				t.Fatalf("the key is not free: %+v", step)
+				t.Fatalf("the idempotency key is already in use: %+v", step)
 			}
 		}
 		first, free, err := l.Write(t.Context(), request("k"))
@@ -30,20 +30,20 @@ func TestIdempotencyKeyStaysTakenWhenCallerChangesTeam(t *testing.T) {
 			t.Fatalf("the first order is not written: %v", err)
 		}
 		if _, free, err := l.Write(t.Context(), moved("k")); free || err != nil {
-			t.Errorf("the second order is written too: %v", err)
+			t.Errorf("a second order is written with the same key: %v", err)
 		}
 		if free, err := l.IsFree(t.Context(), moved("k")); free || err != nil {
-			t.Errorf("the key is free in the other team: %v", err)
+			t.Errorf("after the caller changed teams, the idempotency key is no longer in use: %v", err)
 		}
-		wantAnswer(t, l, moved("k"), lifecycle.Reused, "the step for the key in the other team")
+		wantAnswer(t, l, moved("k"), lifecycle.Reused, "the step for the key in the new team")
 		other := moved("k")
 		other.Caller = "somebody-else"
 		if free, err := l.IsFree(t.Context(), other); !free || err != nil {
-			t.Errorf("the key of another caller is taken: %v", err)
+			t.Errorf("the idempotency key is also in use for another caller: %v", err)
 		}
 		conclude(t, l, first, lifecycle.TurnedAway, "")
 		if free, err := l.IsFree(t.Context(), moved("k")); !free || err != nil {
-			t.Errorf("after a rejection the key is not free: %v", err)
+			t.Errorf("after a rejection, the idempotency key is still in use: %v", err)
 		}
 		write(t, l, moved("k"))
 	})
@@ -85,7 +85,7 @@ func TestOrderOfCallerRemovedMeanwhileIsNotWritten(t *testing.T) {
 			t.Errorf("writing the order of a removed caller returns %v, %v", free, err)
 		}
 		if free, err := l.IsFree(t.Context(), r); !free || err != nil {
-			t.Errorf("after the failed write the key is not free: %v", err)
+			t.Errorf("after the failed write, the idempotency key is in use: %v", err)
 		}
 		if budgets, err := l.Budgets(t.Context(), r.Owner, r.Limits); err != nil || budgets[0].ReservedCents != 0 {
 			t.Errorf("the budgets are %+v, want no reserved amount, %v", budgets, err)
@@ -104,12 +104,12 @@ func TestForwardedAPIKeysOfOneAccountMayShareGeneration(t *testing.T) {
 			r := request("k")
 			r.Caller, r.Namespace, r.Owner, r.APIKey = "", apiKey, apiKey, apiKey
 			if answer := conclude(t, l, write(t, l, r), lifecycle.Named, "g1"); answer != lifecycle.Replay {
-				t.Errorf("under %s, concluding with the generation returns %v", apiKey, answer)
+				t.Errorf("under the API key %s, recording the generation returns %v", apiKey, answer)
 			}
 		}
 		held := write(t, l, request("k"))
 		if _, err := l.Conclude(t.Context(), held.ID, held.Leases, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1"}); !errors.Is(err, ledger.ErrGenerationTaken) {
-			t.Errorf("for an order under a shared API key, concluding with the same generation returns %v", err)
+			t.Errorf("under a shared API key, recording the same generation for another order returns %v", err)
 		}
 	})
 }

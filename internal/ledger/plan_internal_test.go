@@ -22,11 +22,11 @@ func TestIdempotencyKeyLookupUsesIndexes(t *testing.T) {
 		}
 		if sought++; !strings.Contains(step, "INDEX") || !strings.Contains(step, "idempotency_key=?") && !strings.Contains(step, "orders_open (owner=? AND retry_time>?") &&
 			!strings.Contains(step, "orders_refused (owner=? AND order_time>?") {
-			t.Errorf("a step of the plan does not use a wanted index: %q", step)
+			t.Errorf("a step of the query plan does not use a wanted index: %q", step)
 		}
 	}
 	if sought != 4 {
-		t.Errorf("the plan has %d steps on orders, want 4", sought)
+		t.Errorf("the query plan has %d steps on orders, want 4", sought)
 	}
 }
 
@@ -46,13 +46,13 @@ func TestSelectiveOrderQueriesUseIndexes(t *testing.T) {
 		plan := explained(t, l, "SELECT id FROM orders WHERE "+condition, row.args...)
 		for _, step := range row.steps {
 			if !strings.Contains(plan, step) {
-				t.Errorf("the plan of %s lacks %q: %s", condition, step, plan)
+				t.Errorf("the query plan of %s lacks %q: %s", condition, step, plan)
 			}
 		}
 	}
 	plan := explained(t, l, "SELECT id FROM orders WHERE "+byName, "name", 10)
 	if strings.Contains(strings.ReplaceAll(plan, "SCAN orders USING INDEX orders_refused", ""), "SCAN orders") {
-		t.Errorf("the plan reads all orders: %s", plan)
+		t.Errorf("the query plan reads all orders: %s", plan)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestBackgroundWorkSeeksInIndexes(t *testing.T) {
 		toErase := `SELECT id FROM orders WHERE ` + strings.NewReplacer("$1", "'studio'", "$2", "1", "$3", "100").Replace(erasable)
 		for index, query := range map[string]string{"contents_failed": failedCount, "jobs_age": waitingCopies, "orders_erasable": toErase} {
 			if plan := explained(t, l, query); !strings.Contains(plan, index) || strings.Contains(plan, "Seq Scan") {
-				t.Errorf("the plan scans a table or does not use the wanted index: %s", plan)
+				t.Errorf("the query plan scans a table or does not use the wanted index: %s", plan)
 			}
 		}
 	})
@@ -94,17 +94,17 @@ func TestFilteredListsUseIndexes(t *testing.T) {
 			tables, c := f.page(Position{fromMicros(9), "ord_9"}, 10)
 			plan := explained(t, l, "SELECT id FROM "+tables+" WHERE "+c.String(), c.args...)
 			if !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
-				t.Errorf("the plan of %+v is %s", f, plan)
+				t.Errorf("the query plan of %+v is %s", f, plan)
 			}
 		}
 		for condition, index := range map[string]string{recentlyPlaced: "orders_placed_time", recentlyEnded: "orders_ended_time"} {
 			if plan := explained(t, l, "SELECT id FROM orders WHERE "+condition, 1, 10); !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
-				t.Errorf("the plan of %s is %s", condition, plan)
+				t.Errorf("the query plan of %s is %s", condition, plan)
 			}
 		}
 		for condition, generations := range map[string]string{ofGeneration: "g1", ofGenerations: `["g1"]`} {
 			if plan := explained(t, l, "SELECT id FROM orders WHERE "+condition, generations); !strings.Contains(plan, "orders_generation") {
-				t.Errorf("the plan of %s is %s", condition, plan)
+				t.Errorf("the query plan of %s is %s", condition, plan)
 			}
 		}
 	})
@@ -167,7 +167,7 @@ func TestUsageReportReadsOnlyRollupsAndOpenOrders(t *testing.T) {
 			statement, args := q.statement()
 			plan := explained(t, l, statement, args...)
 			if strings.Count(plan, " orders ") != strings.Count(plan, "orders USING INDEX orders_open") || !strings.Contains(plan, rollups) {
-				t.Errorf("the plan of %+v is %s", q, plan)
+				t.Errorf("the query plan of %+v is %s", q, plan)
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func TestSlowQueryFailsAtTimeoutOrCallerDeadline(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if err := question(ctx, waits); err != context.DeadlineExceeded { //nolint:errorlint // the error is returned unwrapped
-				t.Errorf("%s after the deadline of its caller: %v", name, err)
+				t.Errorf("%s: got %v at the caller's deadline, want context.DeadlineExceeded", name, err)
 			}
 			cancel()
 		}

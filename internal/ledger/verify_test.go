@@ -56,7 +56,7 @@ func TestTheLedgerEqualsTheSumsOfItsJournal(t *testing.T) {
 		}
 		l.Exec(t, "UPDATE orders SET leased_until = 0 WHERE state = 1")
 		if looked, differences := verify(t, url); len(differences) > 0 || looked.Orders < 40 || looked.Budgets != 6 {
-			t.Errorf("seed %d: %+v: %s", seed, looked, strings.Join(differences, "\n"))
+			t.Errorf("seed %d: the verification returned %+v and the differences %s", seed, looked, strings.Join(differences, "\n"))
 		}
 	})
 }

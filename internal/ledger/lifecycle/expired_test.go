@@ -9,9 +9,9 @@ func TestExpiredOrderIsNotSent(t *testing.T) {
 	refused, placed := Order{State: Refused, Leases: 1, Expired: true}, Order{State: Placed, Generation: "g", Leases: 1, Expired: true}
 	for name, test := range map[string]struct{ got, want Step }{
 		"a call while an attempt is in flight": {sending.Call(true), Step{sending, Wait, Silence}},
-		"a call after the lease":               {left.Call(true), Step{left, Nothing, Unresolved}},
+		"a call after the lease expired":       {left.Call(true), Step{left, Nothing, Unresolved}},
 		"a call with another request":          {left.Call(false), Step{left, Nothing, Reused}},
-		"the recovery after the lease":         {left.Resume(), Step{left, Nothing, Unresolved}},
+		"the recovery after the lease expired": {left.Resume(), Step{left, Nothing, Unresolved}},
 		"no accepted attempt":                  {sending.Concluded(1, TurnedAway, ""), Step{refused, Nothing, NotPlaced}},
 		"no accepted attempt in a resend":      {resending.Concluded(2, TurnedAway, ""), Step{Order{State: Open, Leases: 2, Expired: true}, Nothing, Unknown}},
 		"an attempt without a response":        {sending.Concluded(1, Uncertain, ""), Step{left, Nothing, Unknown}},

@@ -8,18 +8,18 @@ import (
 // looks contains the possible observations of a generation. The catalog may report the charge early, late or never. A
 // read that does not find the generation is witnessed if another read succeeded at about the same time.
 var looks = map[string]Observation{
-	"queued":                            {Status: Queued},
-	"queued, zero charge":               {Status: Queued, CostCents: new(int64(0))},
-	"running, partial charge":           {Status: Running, CostCents: new(int64(4))},
-	"succeeded":                         {Status: Succeeded},
-	"succeeded, complete record":        {Status: Succeeded, Whole: true},
-	"succeeded, charge above the price": {Status: Succeeded, CostCents: new(int64(13))},
-	"failed":                            {Status: Failed, CostCents: new(int64(11))},
-	"refunded":                          {Status: Refunded, CostCents: new(int64(11))},
-	"not found":                         {NotFound: true, Witnessed: true},
-	"not found, unwitnessed":            {NotFound: true},
-	"not found, known deleted":          {NotFound: true, Deleted: true},
-	"deleted":                           {Deleted: true},
+	"queued":                              {Status: Queued},
+	"queued, zero charge":                 {Status: Queued, CostCents: new(int64(0))},
+	"running, partial charge":             {Status: Running, CostCents: new(int64(4))},
+	"succeeded":                           {Status: Succeeded},
+	"succeeded, complete record":          {Status: Succeeded, Whole: true},
+	"succeeded, charge above the price":   {Status: Succeeded, CostCents: new(int64(13))},
+	"failed":                              {Status: Failed, CostCents: new(int64(11))},
+	"refunded":                            {Status: Refunded, CostCents: new(int64(11))},
+	"not found":                           {NotFound: true, Witnessed: true},
+	"not found, no other successful read": {NotFound: true},
+	"not found, known deleted":            {NotFound: true, Deleted: true},
+	"deleted":                             {Deleted: true},
 }
 
 const (
@@ -49,7 +49,7 @@ func TestAmountsOfGenerationAreConsistentWithObservations(t *testing.T) {
 			count++
 			after := before.next(look)
 			if why := after.broken(before, look); why != "" {
-				t.Fatalf("%s after %q, then %q: %+v, %+v", why, names, name, after.Observed, after.Money())
+				t.Fatalf("%s after the observations %q and then %q: %+v, %+v", why, names, name, after.Observed, after.Money())
 			}
 			if look.Status == Refunded && before.Status == Succeeded {
 				refundsAfterSuccess++
@@ -61,7 +61,7 @@ func TestAmountsOfGenerationAreConsistentWithObservations(t *testing.T) {
 	}
 	walk(seen{Observed: Observed{PriceCents: price}, now: time.Unix(1_800_000_000, 0)}, nil)
 	if t.Logf("%d looks, %d refunds after a success", count, refundsAfterSuccess); refundsAfterSuccess == 0 {
-		t.Error("the walk has no refund after a success")
+		t.Error("no sequence of observations has a refund after a success")
 	}
 }
 

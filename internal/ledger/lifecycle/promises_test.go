@@ -111,14 +111,14 @@ func walk(t *testing.T, from world) {
 		w.next(func(after *world) {
 			steps++
 			if why := after.broken() + after.follows(w); why != "" {
-				t.Fatalf("%s:\n%+v\n%+v", why, w, *after)
+				t.Fatalf("%s:\nbefore: %+v\nafter: %+v", why, w, *after)
 			}
 			hash := maphash.Comparable(seed, *after)
 			if _, known := seen[hash]; known {
 				return
 			}
 			if seen[hash] = struct{}{}; len(seen) > 20_000_000 {
-				t.Fatal("the walk reaches too many states")
+				t.Fatal("too many states can be reached")
 			}
 			if todo = append(todo, *after); !after.concludes() {
 				t.Fatalf("the outcome stays unknown although all failures have ended: %+v", *after)
@@ -127,7 +127,7 @@ func walk(t *testing.T, from world) {
 	}
 	t.Logf("%d states, %d steps between them", len(seen), steps)
 	if len(seen) < 100_000 {
-		t.Errorf("the walk reaches only %d states", len(seen))
+		t.Errorf("only %d states can be reached, want at least 100000", len(seen))
 	}
 }
 
@@ -139,7 +139,7 @@ func TestOperatorsResolutionOfOrderCanBeCorrected(t *testing.T) {
 	}
 	for _, generation := range []string{"g1", "g2", ""} {
 		if wrong, possible = wrong.Resolve(generation); !possible || wrong.Generation != generation || (wrong.State == Placed) != (generation != "") {
-			t.Errorf("corrected to %q the order is %+v, %v", generation, wrong, possible)
+			t.Errorf("after the correction to %q, the order is %+v, %v", generation, wrong, possible)
 		}
 	}
 	wrong, _ = wrong.Resolve("g1")
