@@ -86,7 +86,7 @@ func TestOneRequestStartsAloneAfterPause(t *testing.T) {
 			first := <-permits
 			time.Sleep(5 * time.Second)
 			if len(permits) > 0 || !l.State().Closed || time.Since(began) != 35*time.Second {
-				t.Errorf("%d requests started with the first, after %v", len(permits), time.Since(began))
+				t.Errorf("%d more requests started within %v, want 0 within 35s", len(permits), time.Since(began))
 			}
 			first.Release(limiter.Result{Outcome: row.outcome, RetryAfter: map[bool]time.Duration{true: 10 * time.Second}[row.next > 5*time.Second]})
 			released := time.Now()
@@ -195,7 +195,7 @@ func TestReadsBehindALongQueueAreRejectedImmediately(t *testing.T) {
 			synctest.Wait()
 			err, isRejected := (*limiter.Error)(nil), len(done) == 1
 			if isRejected != row.isRejected || isRejected && (!errors.As(<-done, &err) || err.RetryAfter < 10*time.Second || err.RetryAfter > 30*time.Second) {
-				t.Errorf("%+v: rejected: %v, %v, after %v", row, isRejected, err, time.Since(began))
+				t.Errorf("%+v: the request was rejected: %v, with the error %v after %v", row, isRejected, err, time.Since(began))
 			}
 			cancel()
 		}
@@ -211,7 +211,7 @@ func TestCanceledRequestsLeaveTheQueue(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) || len(l.State().Waiting) > 0 {
-			t.Errorf("got %v, while %v wait", err, l.State().Waiting)
+			t.Errorf("got %v with the waiting requests %v, want context.Canceled and none", err, l.State().Waiting)
 		}
 		if _, err := tryFor(t, time.Second, l, limiter.Request{}); !errors.As(err, new(*limiter.Error)) {
 			t.Errorf("at its deadline a request gets %v", err)
@@ -251,14 +251,14 @@ func TestTheDailyCapAllowsOneOrderAMinute(t *testing.T) {
 		}
 		acquire(t, l, limiter.Request{Resend: true}).Release(limiter.Result{Outcome: limiter.Passed})
 		if !l.State().Capped {
-			t.Error("a resent order ended the cap")
+			t.Error("a resent order lifted the daily cap")
 		}
 		time.Sleep(time.Minute)
 		acquire(t, l, limiter.Request{Resend: true}).Release(limiter.Result{Outcome: limiter.Capped})
 		acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Unused}) // the resend does not delay the next probe
 		probe.Release(limiter.Result{Outcome: limiter.Unused})
 		if sent := place(3, limiter.Passed); sent != 3 {
-			t.Errorf("%d of 3 orders were sent, although the first one passed", sent)
+			t.Errorf("%d of 3 orders were sent, want 3, because the first was accepted", sent)
 		}
 		place(1, limiter.Capped)
 		const day = 24 * time.Hour
@@ -288,7 +288,7 @@ func TestStateReportsEarliestArrivalOfWaitingRequests(t *testing.T) {
 		time.Sleep(time.Second)
 		started := start(t, l, limiter.Request{Owner: "a", Class: limiter.Read}, limiter.Request{Owner: "a", Class: limiter.Read, Arrived: arrived}, limiter.Request{Owner: "b"})
 		if w := l.State().Waiting; len(w) != 2 || w[0] != (limiter.Waiting{Owner: "a", Class: limiter.Read, Count: 2, Since: arrived}) {
-			t.Errorf("%+v are waiting", w)
+			t.Errorf("the waiting requests are %+v", w)
 		}
 		held.Release(limiter.Result{})
 		receive(3, started)
@@ -335,14 +335,14 @@ func TestPollsKeepToTheirRate(t *testing.T) {
 			}
 		}
 		if n, next := l.Polls(); n != 0 || time.Until(next) != time.Second/2 || time.Since(began) != 12*time.Second {
-			t.Errorf("%d polls may start, and another in %v, after %v", n, time.Until(next), time.Since(began))
+			t.Errorf("%d polls may start, and the next one in %v, %v after the start; want 0, 500ms and 12s", n, time.Until(next), time.Since(began))
 		}
 		l = limiter.New(1)
 		l.SetPollRate(2)
 		held := acquire(t, l, limiter.Request{})
 		started = start(t, l, limiter.Request{Class: limiter.Poll})
 		if n, _ := l.Polls(); n != 1 {
-			t.Errorf("%d polls may start in addition to one that waits", n)
+			t.Errorf("%d more polls may start while one waits, want 1", n)
 		}
 		held.Release(limiter.Result{})
 		<-started
@@ -483,7 +483,7 @@ func TestASetRemovesIdleLimiters(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.Of("another")
 		if states := s.States(); len(states) != 3 || states[key].Paused.IsZero() || states["held"].InFlight != 1 {
-			t.Errorf("the set has the limiters %v", states)
+			t.Errorf("the set of limiters contains %v, want 3 limiters", states)
 		}
 		held.Release(limiter.Result{})
 	})

@@ -164,7 +164,7 @@ func (c *catalog) share(t *testing.T, teams []*team) {
 	time.Sleep(5 * time.Minute)
 	c.mu.Lock()
 	if jain := c.jain(teams); !(jain >= 0.98) {
-		t.Errorf("Jain's index is %.3f for %v", jain, c.passed)
+		t.Errorf("Jain's fairness index is %.3f, want at least 0.98: %v", jain, c.passed)
 	}
 	passed := 0.0
 	for _, n := range c.passed {
