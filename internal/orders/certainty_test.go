@@ -91,15 +91,15 @@ func createWithin(t *testing.T, c *client, cred catalog.Credential, o order, pat
 
 func TestRejectionIsWithheldWhileOrderMayExist(t *testing.T) {
 	for name, refusal := range map[string]step{
-		"balance":   refusedNow,
-		"daily cap": {status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`},
-		"input":     {status: 400, body: `{"code":"INVALID"}`},
-		"model":     {status: 404, body: `{"code":"MODEL_NOT_FOUND"}`},
-		"forbidden": {status: 403},
-		"API key":   {status: 401},
-		"too large": {status: 413},
-		"rate":      {status: 429},
-		"redirect":  {status: 307},
+		"insufficient balance": refusedNow,
+		"daily cap":            {status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`},
+		"invalid input":        {status: 400, body: `{"code":"INVALID"}`},
+		"unknown model":        {status: 404, body: `{"code":"MODEL_NOT_FOUND"}`},
+		"forbidden":            {status: 403},
+		"rejected API key":     {status: 401},
+		"request too large":    {status: 413},
+		"rate limited":         {status: 429},
+		"redirect":             {status: 307},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -162,7 +162,7 @@ func TestAnOrderThatIsSentAgainHasTheWeightOfItsOwner(t *testing.T) {
 		defer cancel()
 		c.ResendAbandoned(ctx, testCredential)
 		if asked.Load() != testCredential.Owner {
-			t.Errorf("the weight was read for %v", asked.Load())
+			t.Errorf("the weight was requested for the owner %v, want the order's owner", asked.Load())
 		}
 	})
 }

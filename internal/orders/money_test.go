@@ -48,8 +48,8 @@ func TestTermsAreCheckedAgainAfterQuote(t *testing.T) {
 		terms orders.Terms
 		err   error
 	}{
-		"the caller is removed": {err: removed},
-		"its budget is lowered": {terms: orders.Terms{Limits: ledger.Limits{DailyCents: new(int64(0))}}},
+		"the caller is removed":          {err: removed},
+		"the caller's budget is lowered": {terms: orders.Terms{Limits: ledger.Limits{DailyCents: new(int64(0))}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
