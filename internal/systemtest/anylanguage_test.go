@@ -23,7 +23,7 @@ func TestProtoTreeMatchesDescriptorSet(t *testing.T) {
 	tree := filepath.Join(proctest.Root, "gen", "proto")
 	files, err := filepath.Glob(filepath.Join(tree, "*", "*", "*.proto"))
 	if err != nil || len(files) < 10 {
-		t.Fatalf("the tree has %q: %v", files, err)
+		t.Fatalf("gen/proto has the files %q, want at least 10: %v", files, err)
 	}
 	compiled := filepath.Join(t.TempDir(), "set")
 	out, err := exec.CommandContext(t.Context(), protoc, append([]string{"-I", tree, "--include_imports", "--descriptor_set_out=" + compiled}, files...)...).CombinedOutput()

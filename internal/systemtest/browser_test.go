@@ -192,7 +192,7 @@ func (b *browser) call(result any, method string, params map[string]any) {
 		}
 		if result != nil {
 			if err := json.Unmarshal(m.Result, result); err != nil {
-				b.t.Fatalf("%s: %v in %s", method, err, m.Result)
+				b.t.Fatalf("%s: %v in the result %s", method, err, m.Result)
 			}
 		}
 	case <-time.After(time.Minute):

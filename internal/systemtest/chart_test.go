@@ -114,7 +114,7 @@ func TestChartRendersExpectedKindsAndRestrictedPod(t *testing.T) {
 		_, kinds, made := rendered(t, values)
 		slices.Sort(kinds)
 		if slices.Sort(want); !slices.Equal(kinds, want) {
-			t.Errorf("%s renders %v, want %v", values, kinds, want)
+			t.Errorf("%s renders the kinds %v, want %v", values, kinds, want)
 		}
 		c := made.Containers[0]
 		if made.Token != (values == "all.yaml") || !made.SecurityContext.NonRoot || !c.SecurityContext.ReadOnly || c.SecurityContext.Escalation || !slices.Equal(c.Args, []string{"serve"}) {
@@ -142,7 +142,7 @@ func TestChartPodPortsMatchSettingsAndProbesUseHTTP(t *testing.T) {
 		text, _, made := rendered(t, values)
 		env := made.env(t)
 		if len(made.Containers[0].Ports) != len(ports) {
-			t.Errorf("%s: ports %v", values, made.Containers[0].Ports)
+			t.Errorf("%s: the container has the ports %v, want 3 ports", values, made.Containers[0].Ports)
 		}
 		for _, p := range made.Containers[0].Ports {
 			if p.ContainerPort != ports[p.Name] || env[settings[p.Name]] != ":"+p.ContainerPort {
@@ -221,7 +221,7 @@ func TestChartConfiguresBucketOrVolumeForResultCopies(t *testing.T) {
 				directory = m.MountPath
 			}
 			if m.ReadOnly == (m.Name == "copies") {
-				t.Errorf("--set %s: the mount has a wrong readOnly: %+v", set, m)
+				t.Errorf("--set %s: the mount has the wrong readOnly value: %+v", set, m)
 			}
 		}
 		if env["EASEL_CONTENT_URL"] != want.url || env["AWS_SHARED_CREDENTIALS_FILE"] != want.keys || directory != want.directory {

@@ -281,7 +281,7 @@ func (b *browser) wantNames(view string) {
 	for _, node := range tree.Nodes {
 		spoken := slices.Contains([]any{"button", "link", "textbox", "combobox", "radio", "checkbox", "slider", "spinbutton", "image", "navigation", "heading"}, node.Role.Value)
 		if named++; !node.Ignored && spoken && fmt.Sprint(node.Name.Value) == "" {
-			b.t.Errorf("%s has a %v without a name", view, node.Role.Value)
+			b.t.Errorf("%s has an element with the role %v, but without a name", view, node.Role.Value)
 		}
 	}
 	if named < 20 {

@@ -140,7 +140,7 @@ func TestSystemdUnitMemoryMaxExceedsGOMEMLIMIT(t *testing.T) {
 	soft, softErr := strconv.Atoi(proctest.Find(t, `GOMEMLIMIT=(\d+)MiB`, unit))
 	hard, hardErr := strconv.Atoi(proctest.Find(t, `(?m)^MemoryMax=(\d+)G$`, unit))
 	if softErr != nil || hardErr != nil || soft >= hard<<10 {
-		t.Errorf("GOMEMLIMIT is %d MiB and MemoryMax %d GiB", soft, hard)
+		t.Errorf("GOMEMLIMIT is %d MiB and MemoryMax is %d GiB; want GOMEMLIMIT below MemoryMax", soft, hard)
 	}
 }
 

@@ -78,9 +78,9 @@ func TestProxiesRejectCallsBeyondTheirLimit(t *testing.T) {
 		past  int         // HTTP status of the call that exceeds the limit, or zero if the proxy closes its connection
 		frees bool        // whether the proxy, at its limit of three open watches, accepts another call after one watch has ended
 	}{
-		"concurrent calls at nginx": {"nginx", [][2]string{{"limit_conn easel 2500;", "limit_conn easel 3;"}}, http.StatusTooManyRequests, true},
-		"request rate at nginx":     {"nginx", [][2]string{{"rate=1000r/s", "rate=1r/m"}, {"burst=2000", "burst=2"}}, http.StatusTooManyRequests, false},
-		"connections at Envoy":      {"Envoy", [][2]string{{"max_connections: 10000\n", "max_connections: 3\n"}}, 0, true},
+		"concurrent calls at nginx":       {"nginx", [][2]string{{"limit_conn easel 2500;", "limit_conn easel 3;"}}, http.StatusTooManyRequests, true},
+		"request rate at nginx":           {"nginx", [][2]string{{"rate=1000r/s", "rate=1r/m"}, {"burst=2000", "burst=2"}}, http.StatusTooManyRequests, false},
+		"concurrent connections at Envoy": {"Envoy", [][2]string{{"max_connections: 10000\n", "max_connections: 3\n"}}, 0, true},
 		"request rate at Envoy": {
 			"Envoy",
 			[][2]string{{"max_tokens: 2000, tokens_per_fill: 1000, fill_interval: 1s", "max_tokens: 3, tokens_per_fill: 1, fill_interval: 3600s"}},

@@ -100,7 +100,7 @@ func everyIDIsOfOne(t *testing.T, told string) {
 			continue // a budget can have several events of the same type, one for each threshold, so their IDs are not compared
 		}
 		if ids[id] != "" && ids[id] != event || events[event] != "" && events[event] != id {
-			t.Errorf("ID %s: got events %q and %q; event %q: earlier ID %q", id, ids[id], event, event, events[event])
+			t.Errorf("ID %s has the events %q and %q, or event %q already has the ID %q", id, ids[id], event, event, events[event])
 		}
 		ids[id], events[event] = event, id
 	}

@@ -32,7 +32,7 @@ func workflows(t *testing.T) map[string]workflow {
 	root := filepath.Join(proctest.Root, ".github", "workflows")
 	entries, err := os.ReadDir(root)
 	if err != nil || len(entries) == 0 {
-		t.Fatalf("%d workflows: %v", len(entries), err)
+		t.Fatalf("found %d workflows, want at least 1: %v", len(entries), err)
 	}
 	found := map[string]workflow{}
 	for _, e := range entries {
@@ -104,7 +104,7 @@ func TestReleaseUsesBuildFlagsOfMakefile(t *testing.T) {
 		SBOMs    []any `yaml:"sboms"`
 	}
 	if err := yaml.Unmarshal([]byte(proctest.Read(t, ".goreleaser.yaml")), &config); err != nil || len(config.Builds) != 1 {
-		t.Fatalf("%d builds: %v", len(config.Builds), err)
+		t.Fatalf("got %d builds, want 1: %v", len(config.Builds), err)
 	}
 	if len(config.Archives) != 1 || !slices.Contains(config.Archives[0].Files, struct{ Src string }{".build/THIRD_PARTY_LICENSES"}) {
 		t.Errorf("the archives lack the dependencies' licenses: %+v", config.Archives)
@@ -117,6 +117,6 @@ func TestReleaseUsesBuildFlagsOfMakefile(t *testing.T) {
 		}
 	}
 	if !slices.Equal(b.Env, []string{"CGO_ENABLED=0"}) || !slices.Equal(b.GOOS, []string{"linux", "darwin"}) || !slices.Equal(b.GOARCH, []string{"amd64", "arm64"}) || len(config.SBOMs) != 1 {
-		t.Errorf("the release configuration is %+v", config)
+		t.Errorf("the release configuration has wrong variables, platforms or SBOMs: %+v", config)
 	}
 }

@@ -88,7 +88,7 @@ func (c *collector) holdJob(t *testing.T, key, id string) {
 		}
 	}
 	if polls == 0 {
-		t.Error("no poll was exported")
+		t.Error("no span of a poll was exported")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
