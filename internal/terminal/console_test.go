@@ -46,7 +46,7 @@ func TestColourNeedsATerminal(t *testing.T) {
 	var pipe bytes.Buffer
 	look := StyleOf(&pipe, func(string) string { return "" })
 	if got := look.Paint(Red, "x"); look != (Style{}) || got != "x" {
-		t.Errorf("a pipe gets %+v and %q", look, got)
+		t.Errorf("for a pipe, got the style %+v and the text %q, want no style", look, got)
 	}
 	rich := Style{Colour: true}
 	if got := colourCodes.Replace(rich.visible(rich.Paint(Red, "x"))); got != "\x1b[31mx\x1b[0m" {
