@@ -28,9 +28,9 @@ import (
 
 var whole = bytes.Repeat([]byte("easel"), 1000)
 
-// pieces returns a handler that sends the bytes of whole in chunks, from the requested offset to the offset that the
-// parameter to specifies. The handler passes each chunk to the function spoil, which may change it, before it sends
-// the chunk. After the last chunk, it returns the error in end.
+// pieces returns a download handler that sends the variable whole in chunks, starting at the requested offset. The
+// first parameter is the offset at which the handler stops and returns the error end. The function spoil may change
+// each chunk before the handler sends it.
 func pieces(to int, end error, spoil func(*easelv1.ContentChunk)) func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 	return func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 		if request.GetReadOffset() > 0 && request.GetEtag() != "bytes-1" {
@@ -73,7 +73,7 @@ func TestDownloadKeepsEarlierContent(t *testing.T) {
 	}{
 		"appended":        {os.O_APPEND, 0, before + string(whole)},
 		"after a header":  {0, int64(len(before)), before + string(whole)},
-		"before a footer": {0, 0, ""}, // the download must fail, because its restart would truncate the file and delete the footer
+		"before a footer": {0, 0, ""}, // the download must fail, because a restart would truncate the file and delete the bytes after the download
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

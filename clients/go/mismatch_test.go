@@ -39,7 +39,7 @@ func TestErrorDescribesAWrongAddress(t *testing.T) {
 	encrypted := httptest.NewTLSServer(nil)
 	t.Cleanup(encrypted.Close)
 	tls := grpc.Creds(credentials.NewServerTLSFromCert(&encrypted.TLS.Certificates[0]))
-	unresolvable := strings.Repeat("x", 64) + ".invalid" // its first label is longer than the 63 bytes that DNS allows, so the lookup fails without a query
+	unresolvable := strings.Repeat("x", 64) + ".invalid" // the first label of this host name is longer than the 63 bytes that DNS allows, so the lookup fails without a query
 	for address, want := range map[string]string{
 		unresolvable + ":50051":                                   unresolvable + " does not resolve",
 		"https://" + listen(t):                                    "server does not speak TLS; use http:// in the address",

@@ -32,8 +32,8 @@ type (
 	manyStream     = grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
 )
 
-// script is a server whose responses are scripted. The nth call, counted over all methods, is handled by the nth function
-// in the list for its method, or by the last function if the list is shorter.
+// script is a server whose responses are scripted. All methods share one counter of calls. The nth call is handled by
+// the nth function in the list for its method, or by the last function of a shorter list.
 type script struct {
 	easelv1.UnimplementedGenerationServiceServer
 	creates   []func(*easelv1.CreateGenerationRequest) error
@@ -47,8 +47,8 @@ type script struct {
 	calls     []time.Time
 }
 
-// creates returns one handler of CreateGeneration for each element of errs. The handler returns that error or, if it is
-// nil, accepts the order.
+// The function creates returns one handler of CreateGeneration for each error in errs. The handler returns this error.
+// If the error is nil, the handler accepts the order.
 func creates(errs ...error) (all []func(*easelv1.CreateGenerationRequest) error) {
 	for _, err := range errs {
 		all = append(all, func(*easelv1.CreateGenerationRequest) error { return err })
