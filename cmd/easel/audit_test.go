@@ -21,7 +21,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// changing is a server whose test data allows every kind of change that an operator can make.
+// changing is a test server with data for every kind of change that an operator can make.
 type changing struct {
 	*testing.T
 
@@ -85,7 +85,7 @@ func (c *changing) change(statement string) {
 	}
 }
 
-// list writes the callers file. It adds the lines in more, which describe additional callers.
+// The method list writes the callers file. The argument contains lines for additional callers.
 func (c *changing) list(more string) {
 	c.Helper()
 	secret := filepath.Join(filepath.Dir(c.callers), "secret")

@@ -20,8 +20,8 @@ func teamsFile(t *testing.T) string {
 	return proctest.File(t, text)
 }
 
-// as runs a client command with the given caller's token, against the 'easel dev' process that printed the given
-// banner. It returns the command's output and exit code.
+// The function as runs a client command with a caller's token. banner is the output of the 'easel dev' process to which
+// the command connects. The result contains the command's output and exit code.
 func as(t *testing.T, banner, caller string, args ...string) printed {
 	t.Helper()
 	return easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": caller}, args...)

@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
-// headings returns a text for each declaration in file: a heading, or the first cells of a table row. In
-// docs/contract.md, the declaration's explanation must directly follow this text.
+// headings returns, for each declaration in a proto file, the text that must precede its explanation in
+// docs/contract.md. This text is a heading, or the first cells of a table row.
 func headings(file protoreflect.FileDescriptor) (all []string) {
 	for n := range file.Services().Len() {
 		service := file.Services().Get(n)

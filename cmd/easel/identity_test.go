@@ -45,7 +45,7 @@ func TestUnauthenticatedRequestsChangeNothing(t *testing.T) {
 	}
 }
 
-// changes reports whether a method of the contract has side effects.
+// The function changes reports whether a method of the contract has side effects.
 func changes(m protoreflect.MethodDescriptor) bool {
 	return m.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
@@ -110,8 +110,8 @@ func (c *changing) walkREST(authorization string) (changing int) {
 	return changing
 }
 
-// walkPages sends requests to every page, with each HTTP method that can change data, and checks that the page rejects them.
-// It returns 0, because pages have no side effects.
+// walkPages sends requests to every page, with each HTTP method that can change data, and checks that the page rejects
+// them. It returns the number of pages with side effects, which is 0.
 func (c *changing) walkPages(authorization string) int {
 	c.Helper()
 	paths := []string{"/openapi.json"}

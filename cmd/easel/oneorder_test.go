@@ -16,17 +16,17 @@ import (
 
 var oneOrder = flag.Bool("one-order", false, "count the files and functions that one order uses: make one-order")
 
-// mostFiles and mostFunctions are the maximum numbers of Easel's files and functions in which code may run for one
-// CreateGeneration call. The long-term goals are 50 files and 220 functions.
+// Maximum numbers of Easel's files and functions that one CreateGeneration call may use. The long-term goals are 50
+// files and 220 functions.
 const (
 	mostFiles     = 74
 	mostFunctions = 338
 )
 
-// TestOneOrderRunsLimitedAmountOfCode limits the number of Easel's files and functions that run for every CreateGeneration
-// call, because a reader has to know all of them to understand an order. To find them, it compares the coverage of a
-// process that received 1 order with that of a process that received 101 orders. A block of code that runs for every
-// order is executed at least 100 times more often in the second process.
+// TestOneOrderRunsLimitedAmountOfCode limits the number of Easel's files and functions that run for every
+// CreateGeneration call, because a reader has to know all of them to understand an order. It counts how often a process
+// executes each block of code for 1 order, and for 101 orders. If the difference is at least 100, the block runs for
+// every order.
 func TestOneOrderRunsLimitedAmountOfCode(t *testing.T) {
 	if !*oneOrder {
 		t.Skip("make one-order builds the program and runs this test")

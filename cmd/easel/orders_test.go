@@ -98,7 +98,7 @@ func TestOperatorResolvesUnknownOrders(t *testing.T) {
 	run(exitUsage, "gen_2 has the model studio/haiku", "resolve", rotated, "--placed", "gen_2")
 	run(exitOK, "without a check in the catalog for gen_2", "resolve", rotated, "--placed", "gen_2", "--force")
 	run(exitOK, "gen_2", "list")
-	run(exitOK, rotated+" is resolved", "resolve", "gen_2", "--refused") // corrects the earlier resolution, according to which the order created gen_2
+	run(exitOK, rotated+" is resolved", "resolve", "gen_2", "--refused") // corrects the earlier command, which recorded that the order created gen_2
 	run(exitOK, rotated, "list", "--state", "refused")
 	run(exitOK, "Nothing found", "list", "--state", "placed")
 	run(exitOK, rotated+" is resolved", "resolve", "an older API key", "--placed", "gen_1")

@@ -165,8 +165,8 @@ func linkProgram(t *testing.T, path string) {
 	}
 }
 
-// runBlocks runs the shell code blocks in a Markdown text. They run in the directory work, with the programs in bin.
-// dev contains the addresses and the API key of the server.
+// runBlocks runs the shell code blocks of a Markdown text. The parameter work is the working directory, and bin is a
+// directory with the required programs. dev contains the server's addresses and API key.
 func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 	t.Helper()
 	for _, block := range shellBlocks(t, text) {

@@ -11,7 +11,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// sending lists the packages below internal that create the errors that callers receive.
+// sending lists the packages in internal/ that create errors for callers.
 var sending = []string{"auth", "service", "server", "rest", "crossorigin"}
 
 // sources parses the source files of packages below internal, except their tests. It returns the syntax trees, keyed by
@@ -36,8 +36,8 @@ func sources(t *testing.T, packages []string) map[string]*ast.File {
 	return files
 }
 
-// inspectSending calls visit(path, node, around) for each syntax node in the packages listed in sending, except for the
-// root node of each file. path is the path of the file, and around is the node's parent.
+// inspectSending calls the function visit for each syntax node in the packages listed in the variable sending, except
+// for the root node of each file. The arguments of visit are the path of the file, the node, and the node's parent.
 func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)) {
 	t.Helper()
 	for path, file := range sources(t, sending) {

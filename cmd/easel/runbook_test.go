@@ -68,7 +68,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	}
 }
 
-// longestBegin returns the longest key of names that is a prefix of command, or "" if no key matches.
+// longestBegin returns the longest key in names with which the command begins, or "" if no key matches.
 func longestBegin(command string, names map[string]string) (longest string) {
 	for name := range names {
 		if strings.HasPrefix(command, name) && len(name) > len(longest) {
