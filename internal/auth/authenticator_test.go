@@ -45,7 +45,7 @@ func TestInvalidCallersFileKeepsPreviousOneInEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := proctest.File(t, callersText([2]string{"shop", "one"}, [2]string{"blog", "two"}))
 		var logs strings.Builder
-		var applied []int // number of callers in each version of the file that was applied
+		var applied []int // number of callers in each applied version of the callers file
 		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), func(list *List) { applied = append(applied, len(list.Callers)) })
 		if err != nil {
 			t.Fatal(err)

@@ -52,7 +52,7 @@ func newSigning(t testing.TB, id string, algorithm jose.SignatureAlgorithm) sign
 	return signing{private, jose.JSONWebKey{Key: private.Public(), KeyID: id, Algorithm: string(algorithm), Use: "sig"}}
 }
 
-// claims returns valid claims with some changes. A nil value removes a claim.
+// The function claims returns the claims of a valid token, with the given changes. A nil value removes a claim.
 func claims(changes map[string]any) map[string]any {
 	now := time.Now().Unix()
 	all := map[string]any{"iss": "https://issuer.example", "aud": "easel", "sub": "poster", "iat": now, "exp": now + 600}
@@ -61,7 +61,7 @@ func claims(changes map[string]any) map[string]any {
 	return all
 }
 
-// sign returns a token that is signed with s and has the given claims and additional header members.
+// sign returns a token that is signed with the key s. The token has the given claims and additional header members.
 func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKey]any) string {
 	t.Helper()
 	options := &jose.SignerOptions{ExtraHeaders: extra}
