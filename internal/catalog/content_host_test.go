@@ -111,8 +111,7 @@ func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, 
 	return content, got.Bytes(), err
 }
 
-// read calls the package's function read in virtual time, with a new client whose requests are
-// sent to w.
+// The method read calls the function read in virtual time, with a new client that is connected to the wire w.
 func (w *wire) read(t *testing.T, offset int64, etag string) (content *Content, got []byte, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		content, got, err = read(t.Context(), w.client(t, Config{}), offset, etag)

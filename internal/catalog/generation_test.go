@@ -146,7 +146,7 @@ func TestAResultIsAFileOrATextOrBoth(t *testing.T) {
 		body string
 		text string // expected text; "-" means no text
 		file bool
-		list bool // whether a list also contains the generation's file, if the generation has one
+		list bool // if file is true: whether the generation has its file also when it is read from a list
 	}{
 		"a URL":                    {`"status":"succeeded","contentUrl":"https://x/y"`, "-", true, true},
 		"a URL in snake case":      {`"status":"succeeded","content_url":"https://x/y"`, "-", true, true},

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// usual is a generation as most catalogs return it.
+// usual is a generation in the usual form of a catalog's response.
 const usual = `{"id":"gen_8qn1x08zckpva1f6kns7","modelId":"studio/landscape","status":"queued","costCents":28,"createdAt":"2026-11-20T23:35:21.964812563Z",` +
 	`"inputs":{"prompt":"a calm sea at dusk with three small boats and a lighthouse","size":"1600x1000","seed":4711},` +
 	`"queue":"standard","region":"eu-central","progress":0}`

@@ -95,9 +95,9 @@ func asError(t testing.TB, err error) *Error {
 	return e
 }
 
-// wire serves raw bytes over in-memory connections, which work in a synctest bubble. For each request, it calls answer,
-// which writes the complete response; n is the number of the request, starting at 0. If reused is false, wire closes
-// the connection after each response.
+// wire is a server that sends raw bytes over in-memory connections, which work in a synctest bubble. The function
+// answer writes the complete response to request number n, counted from 0. If reused is false, the connection is closed
+// after each response.
 type wire struct {
 	mu       sync.Mutex
 	requests []*http.Request
@@ -160,7 +160,7 @@ func (w *wire) count() int {
 	return len(w.requests)
 }
 
-// before returns a context that is done after d, or at the end of the test.
+// The returned context is done after the duration d, or at the end of the test.
 func before(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)

@@ -66,7 +66,7 @@ func TestTheAPIKeyIsRedactedInNetworkErrors(t *testing.T) {
 func TestOrdinaryTextIsNotRedacted(t *testing.T) {
 	for key, texts := range map[string][]string{
 		testKey: {"Invalid field inputs.prompt: missing", "a live show", "the_live", "ünïcödé 画像", "1 < 2 > 0", "Bearer"},
-		"wrong": {"The API key is missing, wrong or revoked."}, // this API key is too short to be redacted
+		"wrong": {"The API key is missing, wrong or revoked."}, // the API key "wrong" is too short to be redacted
 	} {
 		for _, text := range texts {
 			if got := newRedactor(key).clean(text); got != text {
