@@ -14,8 +14,7 @@ import (
 )
 
 // built describes the packages that 'make packages' creates in .build/packages, keyed by language. files is a pattern
-// for the package's file name. The keys of holds are patterns for the paths of required files, and its values are
-// patterns for their content.
+// for the file name of the package. holds maps a pattern for the path of a required file to a pattern for its content.
 var built = map[string]struct {
 	files string
 	holds map[string]string
@@ -100,7 +99,7 @@ func unpack(t *testing.T, path string) fs.FS {
 	return archive
 }
 
-// holds reports whether any file has a path that matches name and content that matches text.
+// holds reports whether there is a file whose path matches the pattern name and whose content matches the pattern text.
 func holds(t *testing.T, files fs.FS, name, text *regexp.Regexp) (found bool) {
 	t.Helper()
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {

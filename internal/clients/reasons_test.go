@@ -46,8 +46,8 @@ func TestTheTableOfErrorsHasEachReasonAndCode(t *testing.T) {
 	table.has(t, table.Codes, code.Code_name)
 }
 
-// has checks that rows contains exactly the names of an enum's values, except that of the value 0, which is not an
-// error. names contains all names, keyed by number. The class of each row must be in table.Classes.
+// The method has checks that there is one row for each name of an enum, except for the name of the value 0, which is
+// not an error. The class of each row must be in table.Classes. names contains the enum's names, keyed by number.
 func (table errorTable) has(t *testing.T, rows remedies, names map[int32]string) {
 	t.Helper()
 	if len(rows) != len(names)-1 {

@@ -23,22 +23,22 @@ import (
 type script struct {
 	Name     string
 	Call     []string          // arguments of the program; FILE is replaced by a path in a temporary directory
-	Files    map[string]string // kinds of the files that prepare creates before the call, keyed by file name
-	Timeout  int               // timeout of the call in seconds; zero means the default
+	Files    map[string]string // kinds of the files to create before the call, keyed by file name
+	Timeout  int               // timeout of the call in seconds; zero means the client library's default
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
 	Requests []map[string]any  // for each call, the fields that its message must have; null means that the field must not be set
 	Most     int               // maximum number of calls; if it is less than len(Requests), len(Requests) applies
 	Prints   []string          // expected lines of the output, in which consecutive equal lines count as one; a line that starts with ? is optional
-	Attempts int               // maximum number of attempts for the call; zero means the default
+	Attempts int               // maximum number of attempts for the call; zero means the client library's default
 	TLS      bool              // whether the server uses TLS, with its own certificate
 	Dead     bool              // whether no server listens at the address that the program calls
 	AtMost   string            // maximum duration from the first failed attempt to the end of the program, such as "20s"; empty means no maximum
-	AtLeast  string            // minimum duration of the program
+	AtLeast  string            // minimum duration of the program, such as "2s"; empty means no minimum
 	Logs     []string          // strings that the output, including the log, must contain
 }
 
-// answer is the response to a call: messages followed by a status. The status is OK unless Fails is set. If Then is
-// set, the server sends no status.
+// answer is the scripted response to a call: messages, followed by the status OK or by the error in Fails. If Then is
+// set, no status follows.
 type answer struct {
 	For      string // if set, only the first call with this idempotency key or generation ID gets the answer
 	Messages []json.RawMessage
@@ -126,8 +126,8 @@ func everyError(table errorTable) script {
 	return s
 }
 
-// everyEnd returns a script with one watch for each status code in table. The first stream of a watch fails with this
-// code. The ID of the watched render is the name of the code.
+// everyEnd returns a script that watches one render for each status code in table. The first stream for this render
+// fails with the code. The ID of the render is the name of the code.
 func everyEnd(table errorTable) script {
 	s := script{Name: "every code ends a watch or does not", Call: []string{"watch"}}
 	for _, name := range sortedKeys(table.Codes) {
@@ -277,7 +277,7 @@ func asJSON(t *testing.T, value any) []byte {
 	return text
 }
 
-// matches reports whether text matches a pattern in which * matches any text.
+// The function matches reports whether a text has the form of a pattern, in which * can be any text.
 func matches(pattern, text string) bool {
 	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$").MatchString(text)
 }

@@ -157,8 +157,8 @@ func (s *scripted) take(request proto.Message) answer {
 	return s.newest()
 }
 
-// newest returns the next answer from the script, skipping answers whose field For is set. If the field Lasts of an
-// answer is set, calls return this answer again for that time. The last answer is returned forever.
+// newest returns the next answer from the script, except answers whose field For is set. An answer whose field Lasts is
+// set is returned again during that period. The last answer is returned forever.
 func (s *scripted) newest() answer {
 	answers := slices.DeleteFunc(slices.Clone(s.script.Answers), func(a answer) bool { return a.For != "" })
 	if s.since.IsZero() {

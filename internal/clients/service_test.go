@@ -36,8 +36,8 @@ const compile = "ln -s " + root + "/.build/clients/typescript/node_modules && no
 const root = "ROOT"
 
 // TestExampleServicesFinishDespiteKillsAndFrozenConnection runs each example service from the documentation unchanged,
-// outside the repository. The service must finish its job although the test kills it, stops and kills the server, and
-// freezes the connection.
+// outside the repository. The test kills the service, stops and kills the server, and freezes the connection. The
+// service must still finish its job.
 func TestExampleServicesFinishDespiteKillsAndFrozenConnection(t *testing.T) {
 	t.Parallel() // runs in parallel, because the test mostly waits
 	for language := range services {
@@ -109,8 +109,8 @@ func placed(t *testing.T, dir string, words []string) (found []string) {
 	return found
 }
 
-// restartUnder kills and restarts a service. While the service watches its render, restartUnder stops and restarts the
-// server, kills and restarts the server, and freezes the connection. The service must still finish its job.
+// restartUnder kills and restarts a service. While the service watches its render, the server is restarted after a stop
+// and after a kill, and the connection freezes. The service must still finish its job.
 func restartUnder(t *testing.T, dir, language string) {
 	t.Helper()
 	s, key := startStack(t, proctest.Settings{"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")}), "sandbox_live_of_a_service"

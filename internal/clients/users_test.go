@@ -18,7 +18,7 @@ import (
 // each of them to a file that uses it.
 var usedElsewhere = map[protoreflect.FullName]string{
 	"easel.v1.GenerationService.WaitGeneration":     "internal/server/scenario_test.go",   // for callers that cannot stream, such as scripts with curl
-	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",          // used for the end of the range that a Range header requests
+	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",          // the query parameter readLimit of a download over REST
 	"easel.v1.GenerationUpdate.initial":             "internal/simulation/caller_test.go", // used to distinguish the initial state from later changes
 	"easel.v1.WatchGenerationResponse.emit_time":    "internal/server/reader_test.go",     // used to measure the delay of a message
 	"easel.v1.WatchGenerationsResponse.emit_time":   "internal/server/reader_test.go",
