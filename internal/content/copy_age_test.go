@@ -22,7 +22,7 @@ func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Until(ahead)) // simulated time starts in the year 2000
+				time.Sleep(time.Until(ahead)) // moves the simulated clock, which starts in the year 2000, to the time ahead
 				s := newStudio(t, url)
 				s.finish(name, picture(1000))
 				s.forgotten(name)

@@ -17,9 +17,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// inRestoredStudio runs a test with each kind of database, in simulated time. It passes the function restore to the
-// test. restore backs up the ledger, calls lost(), and restarts the process with the backup as its ledger. The restored
-// ledger therefore lacks the changes that lost() makes. All files in the store are then three hours old.
+// inRestoredStudio runs a test with each kind of database, in simulated time. The test can call the function restore,
+// which backs up the ledger, calls the function lost, and restarts the process with the backup. The backup lacks the
+// changes that lost makes. All files in the store are then three hours old.
 func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func()))) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		restored := "sqlite:" + filepath.Join(t.TempDir(), "backup.db")

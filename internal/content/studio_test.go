@@ -114,7 +114,7 @@ type trouble struct {
 	stall  bool                     // whether requests hang
 	locked string                   // objects whose names contain this text cannot be deleted; empty if all can
 	cut    error                    // error that reads return after half of the object; nil if they return all of it
-	lie    func(data []byte) []byte // changes the bytes that reads return; may be nil
+	lie    func(data []byte) []byte // changes the bytes that are read from the store; may be nil
 	puts   int
 	put    func() // called after each write
 }
@@ -294,7 +294,7 @@ func (s *studio) restart(contents bool) {
 func (s *studio) replica() *content.Results {
 	suggested := "here"
 	if s.ledger.IsCopy() {
-		suggested = "there" // a copied ledger needs a new store name; real processes suggest random names
+		suggested = "there" // a copy of a ledger must have a different store name than the original
 	}
 	name, err := s.ledger.StoreName(s.Context(), suggested)
 	if err != nil {
@@ -303,7 +303,7 @@ func (s *studio) replica() *content.Results {
 	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.ledger, SharedKey: &s.shared, Name: name, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// take leases a job and does not run it, as if the process had crashed in the meantime.
+// The method take acquires the lease of a job and does not run the job, as if the process had crashed in the meantime.
 func (s *studio) take(kind string) ledger.Job {
 	s.Helper()
 	taken, err := s.ledger.TakeJobs(s.Context(), kind, "studio", 1)
@@ -332,8 +332,8 @@ func (s *studio) erase(all ...ledger.Order) {
 	}
 }
 
-// left waits until the copies that are marked for deletion are deleted, or until the given time has passed. It
-// returns the number of copies that are still marked.
+// The method left waits until all copies that are marked for deletion are deleted, or until the given time has passed.
+// It returns the number of copies that are still marked.
 func (s *studio) left(within time.Duration) int64 {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), within)
