@@ -50,8 +50,8 @@ func (o *office) exec(statement string) {
 	proctest.Exec(o, o.url, statement)
 }
 
-// add adds one job for each ref in refs. All jobs have the given owner. If line is not empty, the owner's jobs
-// in this line run one at a time.
+// add adds one job of the given owner for each ref in refs. line is the name of a queue, in which the owner's jobs run
+// one at a time. If line is empty, the jobs are in no queue.
 func (o *office) add(owner, line string, refs ...string) {
 	o.Helper()
 	for _, ref := range refs {
@@ -61,7 +61,7 @@ func (o *office) add(owner, line string, refs ...string) {
 	}
 }
 
-// note records that a job ran.
+// The method note records that a job ran.
 func (o *office) note(ref string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -87,7 +87,7 @@ func (o *office) await(runs int) {
 	}
 }
 
-// kind returns a job kind whose jobs are run by the function do.
+// The returned job kind runs its jobs with the function do.
 func (o *office) kind(do func(context.Context, ledger.Job) (ledger.Outcome, error)) jobs.Kind {
 	return jobs.Kind{Name: "test", Slots: 4, RetryShare: 2, MinRetry: 10 * time.Millisecond, MaxRetry: time.Second, Do: do}
 }
@@ -106,7 +106,7 @@ func (o *office) start(kinds ...jobs.Kind) (stop func()) {
 	}
 }
 
-// once handles a job: it records the run and succeeds.
+// The function once handles a job: it records the run and succeeds.
 func (o *office) once(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 	o.note(job.Ref)
 	return ledger.Outcome{}, nil
@@ -139,7 +139,7 @@ func TestFailedJobDelaysOnlyLaterJobsOfItsQueue(t *testing.T) {
 	onEach(t, func(o *office) {
 		o.add("studio", "g1", "a1", "a2", "a3")
 		o.add("studio", "g2", "b1")
-		o.add("print", "g1", "c1") // does not wait for studio's queue g1, because each owner has its own queues
+		o.add("print", "g1", "c1") // does not wait for the jobs of the owner studio, because each owner has its own queues
 		defer o.start(o.kind(func(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 			if job.Ref == "a1" && job.Attempts < 2 {
 				return ledger.Outcome{}, errors.New("try again")
