@@ -24,11 +24,11 @@ import (
 type caller interface {
 	// call sends a unary call. method is a name such as "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
-	// watch calls each(m) for every message m until the watch ends.
+	// watch passes every message to the function each, until the watch ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
-	// watchMany calls each(m) for every message m until the watch ends or a call returns false.
+	// watchMany passes every message to the function each, until the watch ends or the function returns false.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
-	// events calls each(m) for every message m until the stream ends or a call returns false.
+	// events passes every message to the function each, until the stream ends or the function returns false.
 	events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) (more bool)) error
 	// download writes all received bytes to its last argument, even if the download fails.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error
@@ -79,7 +79,7 @@ func (s *stack) wantOwned(g *easelv1.Generation) {
 	}
 }
 
-// another returns a caller that belongs to another owner and uses the same protocol as c.
+// The returned caller belongs to another owner than c, and uses the same protocol.
 func (s *stack) another(c caller) caller {
 	s.Helper()
 	if s.shared() {
@@ -140,8 +140,8 @@ func (c grpcCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 	return received(stream, err, func(m *easelv1.WatchGenerationResponse) bool { each(m); return true })
 }
 
-// received calls each(m) for every message m of a stream until the stream ends or a call returns false. opened is the
-// error from opening the stream. If it is not nil, received returns it.
+// received passes every message of a stream to the function each, until the stream ends or the function returns false.
+// opened is the error with which the stream was opened. If it is not nil, received returns it.
 func received[M any](stream grpc.ServerStreamingClient[M], opened error, each func(*M) bool) error {
 	err := opened
 	for err == nil {

@@ -21,7 +21,7 @@ func seldom(o *options) {
 	o.sandbox.Speed = 0.001
 }
 
-// reads returns the number of requests to the catalog that read a single generation.
+// The method reads returns the number of requests for single generations that the catalog has received.
 func (s *stack) reads() int { return s.sandbox.Requests()["GET /generations/{id}"] }
 
 // underWatch orders a generation, and watches it until the test ends. It returns the generation's ID after the
@@ -43,7 +43,7 @@ func underWatch(t *testing.T, c caller) (id string) {
 	return id
 }
 
-// getWithin gets a generation whose state is at most age old. If age is nil, the state may have any age.
+// getWithin calls GetGeneration with age as the maximum age of the state. If age is nil, there is no maximum.
 func getWithin(t *testing.T, c caller, id string, age *durationpb.Duration) (*easelv1.Generation, error) {
 	t.Helper()
 	resp := &easelv1.GetGenerationResponse{}

@@ -133,8 +133,8 @@ func (r row) meet(t *testing.T, s *stack, c caller) {
 	r.check(t, wantStatus(t, err, r.code, r.reason, r.http), err)
 }
 
-// make sends a row's call. If the call places an order and the row's error has RetryInfo, the call gets a short
-// deadline, because the server resends the order until the deadline.
+// The method make sends a row's call. If an order's error has RetryInfo, the server resends the order until the
+// deadline. The call of such a row therefore has a short deadline.
 func (r row) make(t *testing.T, c caller, id string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

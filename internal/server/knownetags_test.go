@@ -20,7 +20,7 @@ import (
 // unknownID is the ID of a generation that does not exist.
 const unknownID = "0123456789abcdef"
 
-// first summarizes the messages of a WatchGenerations stream, up to and including caught_up.
+// The type first is a summary of the messages in a WatchGenerations stream, up to and including caught_up.
 type first struct {
 	updates map[string]*easelv1.Generation
 	count   int32 // number of generations in the caught_up message
@@ -62,8 +62,8 @@ func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (rece
 	return received
 }
 
-// want checks the states that the stream delivered, and the count in its caught_up message. The second argument
-// describes the stream in the failure message.
+// The method want checks the states that the stream delivered, and the count in its caught_up message. The second
+// argument describes the stream in the failure message.
 func (f first) want(t *testing.T, what string, count int, states map[string]easelv1.State) {
 	t.Helper()
 	got := map[string]easelv1.State{}

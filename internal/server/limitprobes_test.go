@@ -17,7 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// Each request at its limit must pass validation, and each request past its limit must be rejected as invalid.
+// A request with a value at its limit must pass validation. A request with a value above the limit must be rejected as
+// invalid.
 func TestRequestsAboveLimitsAreInvalidAndAtLimitsValid(t *testing.T) {
 	id := strings.Repeat("a", idLimit)
 	nested := func(depth int) proto.Message {

@@ -136,7 +136,8 @@ func TestExportedMetricsMatchMetricTable(t *testing.T) {
 	c, rest := grpcCaller{s, s.key}, restCaller{s, s.key}
 	var seen []map[string]*dto.MetricFamily
 
-	// The test orders, watches and downloads generations over gRPC and REST while a watch of all generations is open.
+	// While a watch of all generations is open, the test places orders over gRPC and REST, watches their generations, and
+	// downloads the results.
 	ctx, leave := context.WithCancel(t.Context())
 	everything, beat := make(chan error, 1), make(chan struct{})
 	var once sync.Once
@@ -157,8 +158,8 @@ func TestExportedMetricsMatchMetricTable(t *testing.T) {
 		create(t, one, order(t, picture, string(rune('a'+i)), "a lake")) // repeats the order; the catalog does not charge it again
 	}
 	<-beat
-	// The catalog rejects one GET /me with 429, so the next call has to wait.
 	slow := create(t, c, order(t, picture, "slow", "a lake"))
+	// The catalog rejects one GET /me with 429. The next GetAccount call therefore has to wait.
 	s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 429, Header: map[string]string{"Retry-After": "1"}, Count: 1})
 	_ = c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
 	late := make(chan error, 1)
@@ -207,9 +208,9 @@ func TestExportedMetricsMatchMetricTable(t *testing.T) {
 	}
 }
 
-// muddle watches a generation. At each update, it reports three states to the hub, so that the watch skips some of
-// them. The last of the three is outdated. If the first update is already the final one, as can happen on a busy
-// machine, muddle tries again with a new order.
+// muddle watches a new generation. When the watch receives an update, muddle reports three further states at once. The
+// watch skips some of these states, and the last of them is outdated. If the generation ends before the first update,
+// as can happen on a busy machine, muddle tries again with a new order.
 func muddle(t *testing.T, s *stack) {
 	t.Helper()
 	attempt := 0
@@ -219,8 +220,8 @@ func muddle(t *testing.T, s *stack) {
 	})
 }
 
-// muddled reports whether a watch of a new generation received an update before the generation ended. It is a single
-// attempt of muddle.
+// muddled reports whether a watch of a new generation received an update before the generation ended. It makes one
+// attempt for the function muddle.
 func muddled(t *testing.T, s *stack, o *easelv1.CreateGenerationRequest) (unfinished bool) {
 	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))

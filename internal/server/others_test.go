@@ -148,7 +148,7 @@ func TestOpenWatchReceivesGenerationRecordedLater(t *testing.T) {
 		}()
 		eventually(t, "the response is lost", func() bool { return lost.Fired() > 0 && len(listAll(t, as("ops"), nil, 0)) > 0 })
 		id := listAll(t, as("ops"), nil, 0)[0].GetGenerationId()
-		untilEnded(t, all, id) // waits until the hub has delivered the terminal state to the operator
+		untilEnded(t, all, id) // waits until the operator's watch has received the terminal state
 		time.Sleep(100 * time.Millisecond)
 		if known, err := s.ledger.Own(t.Context(), nil, id); err != nil || len(known) > 0 || len(own) > 0 {
 			t.Fatalf("before the order was recorded, the ledger returned %v, %v, and %d updates were sent", known, err, len(own))

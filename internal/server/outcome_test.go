@@ -195,7 +195,7 @@ func TestOrderIsNotSentAfterItsExpireTime(t *testing.T) {
 		if err := place("placed", time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		if err := place("placed", -time.Second); err != nil { // only the first request's expire time counts
+		if err := place("placed", -time.Second); err != nil { // the order keeps the expire time of its first request
 			t.Errorf("repeating a placed order returned %v", err)
 		}
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusServiceUnavailable})
@@ -209,7 +209,7 @@ func TestOrderIsNotSentAfterItsExpireTime(t *testing.T) {
 		wantUnknown(place("k", 2*time.Second)) // all attempts fail until the order has expired
 		s.sandbox.ClearFaults()
 		posts := s.sandbox.Requests()["POST /generations"]
-		wantUnknown(place("k", time.Hour)) // only the first request's expire time counts
+		wantUnknown(place("k", time.Hour)) // the order keeps the expire time of its first request
 		if again := s.sandbox.Requests()["POST /generations"]; again != posts {
 			t.Errorf("%d attempts were sent after the expire time", again-posts)
 		}

@@ -75,8 +75,8 @@ func (c restCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 	})
 }
 
-// watchMany sends the request as a POST if req has both IDs and known etags, and otherwise as a GET. It calls each(m)
-// for every message m until the stream ends or a call returns false.
+// If req has both IDs and known etags, watchMany sends a POST request, and otherwise a GET request. It passes every
+// message to the function each, until the stream ends or the function returns false.
 func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
 	r := c.request(ctx, "GenerationService/WatchGenerations", req)
 	if len(req.GetGenerationIds()) > 0 && len(req.GetKnownEtags()) > 0 {
@@ -94,8 +94,8 @@ func (c restCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest,
 	return messages(c, c.request(ctx, "GenerationService/WatchEvents", req), &easelv1.WatchEventsResponse{}, each)
 }
 
-// messages decodes each line of a stream into a message m of type M and calls each(m). It stops when the stream ends or
-// a call returns false.
+// messages decodes each line of a stream into a message and passes the message to the function each. It stops when the
+// stream ends or the function returns false.
 func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func(M) bool) error {
 	err := c.lines(r, func(line []byte) error {
 		m, _ := empty.ProtoReflect().New().Interface().(M)
@@ -113,7 +113,7 @@ func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func
 	return err
 }
 
-// lines calls each(line) for every line of a stream until the stream ends or a call returns an error.
+// lines passes every line of a stream to the function each, until the stream ends or the function returns an error.
 func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 	r.Header.Set("Accept", "application/x-ndjson")
 	answer, err := c.http.Do(r)
@@ -194,7 +194,7 @@ func (c restCaller) request(ctx context.Context, method string, req proto.Messag
 	if c.key != "" {
 		r.Header.Set("Authorization", "Bearer "+c.key)
 	}
-	if end, ok := ctx.Deadline(); ok { // slightly earlier than the client's own deadline, so that the server's error can still arrive
+	if end, ok := ctx.Deadline(); ok { // a timeout slightly shorter than the client's own, so that the server's error can still arrive
 		r.Header.Set("Grpc-Timeout", fmt.Sprintf("%dm", time.Until(end).Milliseconds()-10))
 	}
 	if withBody {

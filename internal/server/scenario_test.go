@@ -21,8 +21,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// IDs of the models that the scenarios use. A scenario checks guarantees of the contract. Each scenario runs four times:
-// over gRPC and over REST, with a forwarded API key and with a shared one.
+// IDs of models in the scenarios. A scenario is a test that runs four times: over gRPC and over REST, each with a
+// forwarded API key and with a shared one.
 const (
 	picture = "studio/landscape"
 	text    = "studio/haiku"
@@ -80,7 +80,7 @@ func wait(t *testing.T, c caller, id string, until easelv1.WatchUntil) *easelv1.
 	return resp.GetGeneration()
 }
 
-// watched watches a generation to the end of the watch and returns the updates.
+// watched watches a generation until the watch ends, and returns the updates.
 func watched(t *testing.T, c caller, req *easelv1.WatchGenerationRequest) (updates []*easelv1.GenerationUpdate) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -183,8 +183,8 @@ func (s *stack) audit() sandbox.Audit {
 	return audit
 }
 
-// eventually waits up to 20 s until holds() returns true. The second argument describes the expected condition in the
-// failure message.
+// eventually waits up to 20 s until the function holds returns true. The second argument describes the expected
+// condition in the failure message.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {

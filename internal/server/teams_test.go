@@ -60,9 +60,9 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	return request
 }
 
-// strangers contains a function for each kind of owner. The function creates a stack and opens a watch of a generation.
-// It returns the generation's ID, and a caller that belongs to another owner. as(s, key) creates a caller of the stack
-// s with an API key or token.
+// strangers maps each kind of owner to a function that creates a stack and starts a watch of a generation. The function
+// returns the generation's ID, and a caller that belongs to another owner. Its parameter as creates a caller of a
+// stack, with an API key or token.
 var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (id string, foreign caller){
 	"an API key": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
 		s := newStack(t, func(o *options) { o.sandbox.Speed = 0.01 })
@@ -171,7 +171,7 @@ func orderFor(t *testing.T, c caller, model, key, project string) error {
 	return c.call(t.Context(), "GenerationService/CreateGeneration", labelled(t, model, key, labels), &easelv1.CreateGenerationResponse{})
 }
 
-// The team requires the label project, and each project has a daily budget.
+// The team requires the label "project". Each value of this label has a daily budget.
 func TestRequiredLabelAndLabelBudgetsAreEnforced(t *testing.T) {
 	t.Parallel()
 	for name, database := range databases() {
