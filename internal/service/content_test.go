@@ -27,8 +27,9 @@ import (
 // picture is the content of a result. It is long enough for several full chunks and a partial chunk.
 var picture = bytes.Repeat([]byte("a picture of the sea "), 20_001)
 
-// copied copies the bytes of picture from offset, and returns the resulting chunks. limit is the maximum number of
-// bytes; zero means no limit. read wraps the reader of the body, for example to make it fail.
+// copied sends the content picture from the given offset through [Content.Copy], and returns the resulting chunks.
+// limit is the maximum number of bytes; zero means no limit. The function read wraps the reader of the body, for
+// example to make it fail.
 func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv1.ContentChunk, err error) {
 	size := int64(len(picture))
 	c := &Content{
@@ -170,8 +171,7 @@ func (r *slowReader) SendMsg(any) error {
 	}
 }
 
-// body is the body of a result. Each Read first sleeps for the duration in pause. Close closes the channel in the field
-// closed.
+// body is the body of a result. Each Read first sleeps for the duration pause. Close closes the channel.
 type body struct {
 	io.Reader
 	pause  time.Duration
@@ -188,8 +188,8 @@ func (b *body) Close() error {
 	return nil
 }
 
-// flowTo sends n chunks to r, and delays each read of the body by the given pause. It returns the duration of the call
-// and its error.
+// flowTo sends n chunks to the slow reader r, and delays each read of the body by the given pause. It returns the
+// duration of the call and its error.
 func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err error) {
 	r.ended = make(chan struct{})
 	began, result := time.Now(), &body{bytes.NewReader(make([]byte, n*chunkSize-1)), pause, make(chan struct{})}

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// allocated calls do() and returns the number of bytes that are allocated during this call.
+// allocated returns the number of bytes that are allocated while the function do runs.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

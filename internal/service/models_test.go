@@ -104,7 +104,7 @@ func (s *modelCatalog) count() int {
 	return n
 }
 
-// as returns a context for calls with an API key.
+// The returned context is for calls with the given API key.
 func (s *modelCatalog) as(key string) context.Context {
 	return auth.WithIdentity(s.Context(), &auth.Identity{APIKey: catalog.Forwarded(catalog.NewSecret(key))})
 }
@@ -120,8 +120,8 @@ func (s *modelCatalog) list(key string) ([]*easelv1.Model, error) {
 	return resp.GetModels(), err
 }
 
-// want calls GetModel for the model "a" with the API key "k". It checks the model's display name, the duration of the
-// call, and the age of the cached copy.
+// The method want calls GetModel for the model "a" with the API key "k". It checks the model's display name, the
+// duration of the call, and the age of the cached copy.
 func (s *modelCatalog) want(name string, took, age time.Duration) {
 	s.Helper()
 	began := time.Now()
