@@ -39,8 +39,8 @@ func TestProtoTreeMatchesDescriptorSet(t *testing.T) {
 	}
 }
 
-// theirs returns the files in the descriptor set at path, keyed by name and without source positions. It omits the
-// files in google/protobuf, which come with every compiler.
+// The function theirs reads a descriptor set and returns its files, keyed by name and without source positions. It
+// omits the files in google/protobuf, which come with every compiler.
 func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorProto {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet

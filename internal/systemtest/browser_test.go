@@ -215,8 +215,8 @@ func (b *browser) value(expression string) any {
 	return answer.Result.Value
 }
 
-// until waits up to a minute for a JavaScript expression to become true. The first argument describes this condition in
-// the failure message.
+// The method until waits up to a minute for a JavaScript expression to become true. The first argument describes this
+// condition in the failure message.
 func (b *browser) until(what, expression string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(time.Minute); b.value("!!("+expression+")") != true; time.Sleep(50 * time.Millisecond) {

@@ -217,9 +217,8 @@ func TestConsoleRestoresInputsAndLabelsForRepeatOrder(t *testing.T) {
 	s.calm(b, "status of 400")
 }
 
-// sameOrder checks the commands that the console shows for a render's order. It runs the curl command against the server. It
-// runs the grpcurl command with a shell function in place of grpcurl, and checks the request in the arguments. It checks
-// only the syntax of the Python program.
+// sameOrder checks the commands that the console shows for a render's order. It runs the curl command, checks the order
+// in the arguments of the grpcurl command, and checks the syntax of the Python program.
 func (s *studio) sameOrder(b *browser) {
 	s.t.Helper()
 	const code = `document.querySelector('pre').textContent`

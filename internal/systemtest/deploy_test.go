@@ -257,7 +257,7 @@ func TestComposeFileCommandsWork(t *testing.T) {
 	}
 }
 
-// copies returns those settings of a server that 'easel content verify' needs to read the server's copies of results.
+// The function copies returns the server settings that 'easel content verify' needs to read copies of results.
 func copies(server map[string]string) map[string]string {
 	named := maps.Clone(server)
 	maps.DeleteFunc(named, func(name, _ string) bool {

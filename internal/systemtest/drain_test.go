@@ -58,8 +58,8 @@ func TestSIGTERMEndsFiveThousandWatchesWithinTenSeconds(t *testing.T) {
 	}
 }
 
-// untilClosing reads a watch until it ends, and returns the error that ended it. If the server did not announce the
-// end, or ended the watch with OK, untilClosing returns an error that describes this. It calls started() when the first
+// untilClosing reads a watch until it ends, and returns the error with which it ended. It returns a different error if
+// the server did not announce the end, or ended the watch with OK. It calls the function started once: when the first
 // message arrives or, if no message arrives, when the watch ends.
 func untilClosing(ctx context.Context, client easelv1.GenerationServiceClient, id string, started func()) error {
 	stream, err := client.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id})

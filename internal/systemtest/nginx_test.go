@@ -116,7 +116,7 @@ func runNginx(t *testing.T, binary, dir string) {
 	}, p.Output.String)
 }
 
-// as returns a context for calls to the server. It carries the API key, and is done after a minute.
+// The returned context is for calls to the server. It carries the API key, and is done after a minute.
 func (p proxied) as(t *testing.T) context.Context {
 	t.Helper()
 	return bearing(t, p.key, time.Minute)

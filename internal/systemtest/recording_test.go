@@ -65,7 +65,7 @@ var colored = regexp.MustCompile(`\x1b\[(\d+)m([^\x1b]*)\x1b\[0m|[^\x1b]+`)
 
 // terminalSVG returns an SVG picture of a terminal with the given lines.
 func terminalSVG(lines []string) string {
-	const character, line, margin = 8.43, 20, 24 // width of a character in a font of 14 pixels, height of a line, and margin
+	const character, line, margin = 8.43, 20, 24 // in pixels: width of a character in a font of size 14, height of a line, and margin
 	width, height := recordedColumns*character+2*margin, len(lines)*line+2*margin-line
 	var svg strings.Builder
 	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d" font-family="ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="14">`, width, height, width, height)

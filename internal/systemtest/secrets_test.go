@@ -140,8 +140,8 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&s.text, "%s %v %s\n", r.URL, r.Header, body)
 }
 
-// search fails the test if the text contains the API key canary in any form. The second argument describes the source
-// of the text in the failure message.
+// The function search reports a test error if the text contains the API key canary in any form. The second argument
+// describes the source of the text in the failure message.
 func search(t *testing.T, where, text string) {
 	t.Helper()
 	for _, leak := range leaks(canary, text) {
@@ -181,8 +181,8 @@ func TestAPIKeyAppearsInNoOutputOfProcess(t *testing.T) {
 	}
 }
 
-// callEverything sends every call over gRPC and over REST, once for each way in which the catalog can repeat the API
-// key. It searches all responses for the key.
+// callEverything sends every call over gRPC and over REST in each mode of the simulated catalog, whose responses
+// contain the API key. It searches the server's responses for the key.
 func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token string) {
 	t.Helper()
 	conn := proctest.Dial(t, served.GRPC)

@@ -48,7 +48,7 @@ func callerOf(dev *proctest.Process) map[string]string {
 	return map[string]string{"EASEL_ADDR": dev.GRPC, "EASEL_API_KEY": dev.Key}
 }
 
-// tool returns the path of the first named program that is installed. If none is installed, it skips the test.
+// tool returns the path of the first program in names that is installed. If none is installed, it skips the test.
 func tool(t *testing.T, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -60,8 +60,8 @@ func tool(t *testing.T, names ...string) string {
 	return ""
 }
 
-// waitFor waits until there() returns true. After 30 s, it fails the test instead. The failure message contains the
-// second argument, which describes the condition, and the result of said().
+// waitFor waits up to 30 s until the function there returns true. Otherwise, it fails the test. The failure message
+// contains the second argument, which describes the condition, and the result of the function said.
 func waitFor(t testing.TB, what string, there func() bool, said func() string) {
 	t.Helper()
 	proctest.Eventually(t, 30*time.Second, what, there, said)

@@ -102,7 +102,7 @@ func (c *collector) holdJob(t *testing.T, key, id string) {
 	}
 }
 
-// caller returns a function that reads the account over gRPC and returns the duration of this call.
+// The returned function calls GetAccount over gRPC and returns the duration of the call.
 func (s traced) caller(t *testing.T) func() time.Duration {
 	t.Helper()
 	conn := proctest.Dial(t, s.Server.GRPC)

@@ -42,7 +42,7 @@ func TestResponsesMatchOpenAPIDocument(t *testing.T) {
 				"--header", "Authorization: Bearer "+dev.Key,
 				"--exclude-checks", row.excluded,
 				"--max-examples", "5", "--seed", "1", "--request-timeout", "20", "--no-color", "--continue-on-failure",
-				"--suppress-health-check", "too_slow") // the check would fail on a slow machine
+				"--suppress-health-check", "too_slow") // the health check too_slow would fail on a slow machine
 			command.Dir = t.TempDir()
 			t.Log(proctest.Run(t, command))
 		})
