@@ -94,8 +94,8 @@ func orderOf(n int) *easelv1.CreateGenerationRequest {
 	return r
 }
 
-// work places orders until the world has reached its planned numbers of orders and faults. Sometimes a second caller,
-// colleague, concurrently sends the same order, often through another facade.
+// The method work places orders until the world has reached its planned numbers of orders and faults. Sometimes a
+// second caller, colleague, concurrently sends the same order, often through another facade.
 func (c *caller) work(ctx context.Context, colleague *caller) error {
 	for c.world.calmIfDone(); !c.world.isCalm() && ctx.Err() == nil; c.world.calmIfDone() {
 		request := c.next()
@@ -129,9 +129,9 @@ func (c *caller) next() *easelv1.CreateGenerationRequest {
 	return orderOf(c.world.last[c.team])
 }
 
-// try sends an order. If the order is placed, the caller sometimes repeats it at once. If the outcome is unknown, the caller
-// repeats the order later or, if the ledger is in PostgreSQL, sometimes abandons it. With other ledgers, orders are not
-// abandoned, because no other process would complete them.
+// try sends an order. If the order is placed, the caller sometimes repeats it at once. If the outcome is unknown, the
+// caller repeats the order later. With PostgreSQL, the caller sometimes abandons such an order instead, because another
+// process can complete it.
 func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
 	outcome, err := c.ask(ctx, request)
 	switch {
@@ -239,8 +239,8 @@ func (c *caller) comeBack(ctx context.Context) error {
 	return nil
 }
 
-// look checks, while faults happen, that a team sees only its own generations. It lists and watches all generations,
-// and tries to read a generation of another team.
+// The method look checks, while faults happen, that a team sees only its own generations. It lists and watches all
+// generations, and tries to read a generation of another team.
 func (c *caller) look(ctx context.Context) error {
 	ctx = proctest.Bearing(ctx, c.world.tokens[c.team])
 	c.world.work.Go(func() {
@@ -256,7 +256,7 @@ func (c *caller) look(ctx context.Context) error {
 	return nil
 }
 
-// see records that the caller has received a generation.
+// The method see records that the caller has received a generation.
 func (c *caller) see(g *easelv1.Generation) {
 	c.note(promises.Event{Kind: promises.Listed, Generation: g.GetGenerationId()})
 	if g.GetOwner() != c.team && g.GetOwner() != "" { // while the database is unavailable, messages from a watch of all generations have no owner

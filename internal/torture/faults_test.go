@@ -57,7 +57,7 @@ type fault struct {
 	name      string
 	group     group
 	at        stage
-	part      func(m message) int    // returns the number of bytes of the message that are forwarded before act is called
+	part      func(m message) int    // returns the number of bytes of the message that are forwarded before the function act is called
 	act       func(x *exchange) bool // performs the action and reports whether the fault has happened
 	continues bool                   // whether the connection stays open
 	rare      bool                   // whether the fault takes a long time, and is therefore only a quarter as likely
@@ -103,8 +103,8 @@ var faults = []fault{
 	{name: "a receiver that closes the connection after it has recorded an event", group: receiverFaults, at: posting, part: everything, act: closeConnection},
 }
 
-// exchange describes a message that a fault may affect, and the state that the faults need. Only the fields that a
-// particular fault needs are set.
+// exchange contains the processes and connections on which a fault may act. Only the fields that the fault may need are
+// set.
 type exchange struct {
 	world    *world
 	facade   *proctest.Process
@@ -194,10 +194,10 @@ func (w *world) happened() map[group]float64 {
 	return sums
 }
 
-// share returns the probability that the fault f happens to a message at its stage. happened is the number of faults in
-// f's group so far. The probability depends on this number, so that the faults in each group stay proportional to the
-// orders. With fixed probabilities, a slow machine would spend all its time on faults, because callers repeat their
-// orders after each fault. The caller must hold w.mu.
+// share returns the probability that the fault f happens to a message. happened is the number of faults in f's group so
+// far. The probability is higher if this number is small compared with the number of orders, and lower if it is large.
+// With fixed probabilities, a slow machine would spend all its time on faults, because callers repeat their orders
+// after each fault. The caller must hold w.mu.
 func (w *world) share(f *fault, happened float64) float64 {
 	if f.at == posting {
 		return 1. / 8
@@ -239,7 +239,7 @@ func (w *world) draw(at ...stage) *fault {
 	return nil
 }
 
-// strike performs a fault and reports whether the connection must be closed.
+// strike injects the fault f and reports whether the connection must be closed.
 func (w *world) strike(f *fault, x *exchange) (ended bool) {
 	if f.act(x) {
 		w.mu.Lock()

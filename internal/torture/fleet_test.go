@@ -77,7 +77,7 @@ func (m *stubCatalog) set(state string, ids ...string) {
 	}
 }
 
-// since returns the number of requests that arrived at or after the given time.
+// The method since returns the number of requests that arrived at or after the given time.
 func (m *stubCatalog) since(at time.Time) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +140,7 @@ func startFleet(t *testing.T, replicas int) *fleet {
 	return f
 }
 
-// use sets the ledger URL of replicas that are started later.
+// The method use sets the ledger URL of replicas that are started later.
 func (f *fleet) use(ledger string) {
 	f.t.Helper()
 	var err error
@@ -285,8 +285,9 @@ func (f *fleet) changed(when string) {
 	eventually(f.t, "the change "+when, func() bool { return f.count(func(w *watcher) bool { return w.states > 1 }) == len(f.watchers) })
 }
 
-// read calls the first replica to read a generation from the catalog, with a timeout of one second, and returns the error.
-// It fails the test if the call takes longer than 1.5 seconds.
+// The method read calls GetGeneration at the first replica and returns the error. The replica must request the
+// generation from the catalog. The call has a timeout of one second. It fails the test if it takes longer than 1.5
+// seconds.
 func (f *fleet) read() error {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(proctest.Bearing(f.t.Context(), key), time.Second)
@@ -299,8 +300,8 @@ func (f *fleet) read() error {
 	return err
 }
 
-// end sets the state of all generations to succeeded and waits until every watch has ended. Then it checks the recorded
-// events with package promises, and checks that the replicas did not exceed the poll rate.
+// The method end lets all generations succeed, and waits until every watch has ended. Then it checks the guarantees in
+// package promises against the recorded events, and checks that the replicas did not exceed the poll rate.
 func (f *fleet) end() {
 	f.t.Helper()
 	f.meter.set("succeeded", f.ids...)
@@ -313,7 +314,7 @@ func (f *fleet) end() {
 		f.t.Error(b)
 	}
 	took := time.Since(f.began)
-	late := f.starts * int(renewal.Seconds()) // seconds in which the poll rate may be exceeded: after each start, until all replicas know about the new one
+	late := f.starts * int(renewal.Seconds()) // seconds in which the replicas may exceed the poll rate, because not all of them know about a new replica yet
 	n, most := f.meter.since(f.began), fleetRate*(took.Seconds()+float64(late)+1)
 	f.t.Logf("%d watches of %d generations, %d streams; %d requests in %.0f s, where %.0f are allowed",
 		len(f.watchers), len(f.ids), f.streams(), n, took.Seconds(), most)

@@ -143,7 +143,7 @@ func (g *gallery) count(query string) (n int) {
 }
 
 // awaitCopies waits until the ledger contains at least want copies. It fails the test if this takes longer than the
-// given time. Whenever no copy has been added for five seconds, it calls comeBack.
+// given time. Whenever no copy has been added for five seconds, it reads the unfinished generations.
 func (g *gallery) awaitCopies(want int, within time.Duration) {
 	g.Helper()
 	end, last, grown := time.Now().Add(within), 0, time.Now()

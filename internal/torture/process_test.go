@@ -45,13 +45,13 @@ func stored(file string, flags ...string) []string {
 	return append([]string{"--db", file, "--key", key, "--balance", "1000000.00", "--admin"}, flags...)
 }
 
-// before returns the settings of a facade that uses the catalog at the address upstream.
+// The returned settings are for a facade that uses the catalog at the address upstream. A facade is an Easel server.
 func before(upstream string) proctest.Settings {
 	return proctest.Settings{"EASEL_UPSTREAM_URL": "http://" + upstream + sandbox.BasePath}
 }
 
-// eventually calls is() until the result is true, and fails the test if this takes longer than 40 s. The failure message
-// contains what, a description of the condition.
+// eventually calls a function until the result is true, and fails the test if this takes longer than 40 s. The second
+// argument describes the condition in the failure message.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	proctest.Eventually(t, 40*time.Second, what, is)

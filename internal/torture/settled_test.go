@@ -29,10 +29,10 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Time limits after the last fault. Every order must have an outcome within knownWithin. Every order must be settled
-// within settledWithin after its generation has been read. The orders' events must be delivered within deliveredWithin,
-// which is longer than the minute or so that the promises allow for an event. All limits are long, because thousands of
-// orders may wait on a busy machine.
+// Time limits for all orders after the last fault. They are long, because thousands of orders may wait on a busy
+// machine. An order must have an outcome within knownWithin. It must be settled within settledWithin after its
+// generation has been read. Its events must be delivered within deliveredWithin, which exceeds the limit in package
+// promises.
 const (
 	knownWithin     = 3 * time.Minute
 	settledWithin   = time.Minute
@@ -56,7 +56,7 @@ func (w *world) settle() (run promises.Run, err error) {
 		IsShared: true, HasLedger: true, HasEvents: true, Begin: w.record.Begin, Healed: w.record.Since(), End: time.Hour, Events: w.record.Sorted(),
 		Limits: w.limits, Receivers: map[string]bool{}, IsCaller: func(owner, caller string) bool { return caller == owner+"-service" },
 	}
-	run.End += run.Healed // package promises assumes that a missing event arrives at run.End, which must therefore be after the deadline for events
+	run.End += run.Healed // package promises treats a missing event as if it arrived at run.End, which must therefore be after every event's deadline
 	for _, team := range receivers {
 		run.Receivers[team] = true
 	}
@@ -102,8 +102,9 @@ func readAccount(ctx context.Context, address string) (account sandbox.Audit, er
 	return account, json.NewDecoder(answer.Body).Decode(&account)
 }
 
-// none waits until no order in the ledger matches an SQL condition, and returns the time that it has waited. It returns
-// an error if this takes longer than the given limit. The first argument describes the remaining orders in the error.
+// The method none waits until no order in the ledger matches an SQL condition, and returns the time that it has waited.
+// It returns an error if this takes longer than the given limit. The first argument describes the remaining orders in
+// the error.
 func (w *world) none(what, condition string, within time.Duration) (took time.Duration, err error) {
 	for began := time.Now(); ; pauseFor(w.ctx, 100*time.Millisecond) {
 		left := 0

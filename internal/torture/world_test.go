@@ -47,7 +47,7 @@ var (
 
 const (
 	ampleCents  = 50_000_000
-	scarceCents = 15 // budget of the last team in cents, per 100 orders of all teams; too small for its 25 or more orders, which cost at least a cent each
+	scarceCents = 15 // cents in the last team's budget for each 100 orders of all teams; less than the team's own orders cost
 )
 
 // world is the state of a run: its processes, callers and faults, and the record of events.
@@ -56,7 +56,7 @@ type world struct {
 	ctx     context.Context //nolint:containedctx // all connections are closed when this context is done
 	storm   context.Context //nolint:containedctx // no further faults happen after this context is done
 	calm    func()
-	orders  float64 // wanted number of orders
+	orders  float64 // number of orders to place
 	goal    map[group]float64
 	faults  []fault // faults that can happen in this world
 	catalog *supervisor
@@ -118,7 +118,7 @@ type supervisor struct {
 	current atomic.Pointer[proctest.Process]
 }
 
-// now returns the running process, or nil if none is running.
+// The method now returns the running process, or nil if none is running.
 func (k *supervisor) now() *proctest.Process { return k.current.Load() }
 
 // supervise restarts the process until ctx is done. It returns an error if the process exits without having been killed.
@@ -205,7 +205,7 @@ func (w *world) run(callers int, settle func() (promises.Run, error)) {
 }
 
 // drive runs the callers. If the world has a ledger, drive then waits until every order has an outcome. Finally, it
-// returns the record that settle returns.
+// calls the function settle and returns the record of the run.
 func (w *world) drive(ctx context.Context, settle func() (promises.Run, error)) (run promises.Run, err error) {
 	var ordering, looking errgroup.Group
 	for i, c := range w.callers {
@@ -236,7 +236,7 @@ func (w *world) drive(ctx context.Context, settle func() (promises.Run, error)) 
 	return settle()
 }
 
-// story returns the recorded events of the order that a broken promise is about.
+// story returns the recorded events of the order for which b reports a broken promise.
 func (w *world) story(b promises.Broken) string {
 	var text strings.Builder
 	key := ""
@@ -356,5 +356,5 @@ func (w *world) settings() proctest.Settings {
 	return proctest.Settings{"EASEL_UPSTREAM_KEY_FILE": proctest.File(w.t, key), "EASEL_CALLERS_FILE": proctest.File(w.t, string(text))}
 }
 
-// openLedger opens the ledger over a connection that bypasses the faults.
+// openLedger connects to the ledger directly, without fault injection.
 func (w *world) openLedger() (*sql.DB, error) { return sql.Open("pgx", w.ledger) }
