@@ -76,7 +76,7 @@ func TestAddressIsNormalizedOrRejected(t *testing.T) {
 	}
 }
 
-func TestPrintedClientHidesTheKey(t *testing.T) {
+func TestFormattingClientDoesNotRevealAPIKey(t *testing.T) {
 	client, err := easel.New(t.Context(), easel.WithAddress("localhost:1"), easel.WithAPIKey("hunter2"))
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestNewRejectsAPIKeyIfDialOptionDisablesTLS(t *testing.T) {
 	}
 }
 
-func TestAPIKeyWithoutTLSIsAllowedOnlyToLoopbackByDefault(t *testing.T) {
+func TestAPIKeyRequiresTLSExceptOnLoopback(t *testing.T) {
 	for _, test := range []struct {
 		address string
 		options []easel.Option
@@ -136,7 +136,7 @@ func (o observed) AfterFunc(func()) func() bool {
 	return func() bool { *o.waiting--; return true }
 }
 
-func TestCloseUnregistersFromTheContext(t *testing.T) {
+func TestClosingClientRemovesContextCallback(t *testing.T) {
 	waiting := 0
 	client, err := easel.New(observed{context.Background(), make(chan struct{}), &waiting}, easel.WithAddress("localhost:1"))
 	if err != nil || waiting != 1 {

@@ -16,7 +16,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestOrderSendsItsKeyAndExpireTimeWithEveryAttempt(t *testing.T) {
+func TestEveryAttemptSendsIdempotencyKeyAndExpireTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		expire, attempts := time.Now().Add(time.Hour), 0
 		answers := func(err error) func(*easelv1.CreateGenerationRequest) error {
@@ -82,7 +82,7 @@ func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 }
 
 // With the idempotency key in the error, a program can send the order again without the risk of paying twice.
-func TestEveryRunErrorContainsIdempotencyKey(t *testing.T) {
+func TestErrorAfterOrderContainsIdempotencyKey(t *testing.T) {
 	for name, end := range map[string]func(*easelv1.WatchGenerationRequest, watchStream) error{
 		"the watch ends": func(*easelv1.WatchGenerationRequest, watchStream) error {
 			return failed(codes.PermissionDenied, "UPSTREAM_FORBIDDEN", "", 0)
@@ -120,7 +120,7 @@ func TestEveryRunErrorContainsIdempotencyKey(t *testing.T) {
 	}
 }
 
-func TestImplausibleDelaysAreNotAwaited(t *testing.T) {
+func TestClientDoesNotWaitForImplausibleRetryDelay(t *testing.T) {
 	for name, test := range map[string]struct{ delay, kept time.Duration }{
 		"very long": {10000 * time.Hour, 10000 * time.Hour},
 		"negative":  {-time.Second, 0}, // a negative delay means no delay

@@ -64,7 +64,7 @@ func withoutEtag(c *easelv1.ContentChunk) {
 	}
 }
 
-func TestDownloadKeepsEarlierContent(t *testing.T) {
+func TestDownloadPreservesExistingFileContent(t *testing.T) {
 	const before = "an archive of ten years\n"
 	for name, test := range map[string]struct {
 		flags int
@@ -107,7 +107,7 @@ func TestDownloadKeepsEarlierContent(t *testing.T) {
 	}
 }
 
-func TestDownloadRemovesStaleParts(t *testing.T) {
+func TestDownloadRemovesStalePartialFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, now := t.TempDir(), time.Now()
 		for name, age := range map[string]time.Duration{".file.ABC.part": 25 * time.Hour, ".file.DEF.part": time.Hour, ".file.txt.GHI.part": 25 * time.Hour} {
@@ -131,7 +131,7 @@ func TestDownloadRemovesStaleParts(t *testing.T) {
 	})
 }
 
-func TestDownloadDoesNotFollowLinks(t *testing.T) {
+func TestDownloadDoesNotFollowSymlinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, other := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "other")
 		if err := errors.Join(os.WriteFile(other, []byte("mine"), 0o600), os.Symlink(other, path)); err != nil {
@@ -219,7 +219,7 @@ func TestConcurrentDownloadsLeaveOneCompleteFile(t *testing.T) {
 	})
 }
 
-func TestDownloadWithoutAnEtagFailsIfTheWriterCannotRestart(t *testing.T) {
+func TestDownloadToUnseekableWriterIsNotRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{
 			pieces(1500, status.Error(codes.Unavailable, "a cut"), withoutEtag), pieces(len(whole), nil, withoutEtag),
@@ -230,7 +230,7 @@ func TestDownloadWithoutAnEtagFailsIfTheWriterCannotRestart(t *testing.T) {
 	})
 }
 
-func TestFetchHonorsKeepAndWaitOptions(t *testing.T) {
+func TestFetchOptionsTakeEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {

@@ -148,7 +148,7 @@ func TestEachCallEndsWithinItsTimeLimit(t *testing.T) {
 	}
 }
 
-func TestTimeoutContainsTheLastHeartbeat(t *testing.T) {
+func TestTimeoutErrorContainsLastHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heartbeats []easel.Heartbeat
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
@@ -177,7 +177,7 @@ func TestTimeoutContainsTheLastHeartbeat(t *testing.T) {
 	})
 }
 
-func TestCanceledContextEndsWatchWithItsCause(t *testing.T) {
+func TestWatchReturnsCauseOfCanceledContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("the result is no longer needed")

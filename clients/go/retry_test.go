@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-func TestIsReadMatchesContractsIdempotencyLevels(t *testing.T) {
+func TestOnlyMethodsWithoutSideEffectsCountAsReads(t *testing.T) {
 	methods := 0
 	protoregistry.GlobalFiles.RangeFilesByPackage("easel.v1", func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {

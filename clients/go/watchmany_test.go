@@ -95,7 +95,7 @@ func TestWatchManySendsUpToAThousandEtags(t *testing.T) {
 	})
 }
 
-func TestWatchManyRepeatsNoFinishedGeneration(t *testing.T) {
+func TestWatchManyYieldsFinishedGenerationsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var known []map[string]string
 		then := func(end error, messages ...*easelv1.WatchGenerationsResponse) func(*easelv1.WatchGenerationsRequest, manyStream) error {

@@ -20,7 +20,7 @@ func devOn(t *testing.T, flags ...string) (banner string, stop func() int) {
 	return dev.stdout.String(), dev.stop
 }
 
-func TestDevBannerStatesWhetherDataIsKept(t *testing.T) {
+func TestDevCommandWarnsAboutTemporaryData(t *testing.T) {
 	t.Parallel()
 	banner, _ := devOn(t)
 	if !strings.Contains(banner, "All data is lost then") || !strings.Contains(banner, "--db FILE") {
@@ -50,7 +50,7 @@ func TestDevBannerStatesWhetherDataIsKept(t *testing.T) {
 	}
 }
 
-func TestSuggestedCommandsUseProgramNameAsInvoked(t *testing.T) {
+func TestSuggestedCommandsContainActualProgramName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"": "easel", "easel": "easel", "bin/easel": "bin/easel", "/my tools/easel": "'/my tools/easel'"} {
 		if got := (&cli.Program{Name: name}).Self(); got != want {
@@ -67,7 +67,7 @@ func TestSuggestedCommandsUseProgramNameAsInvoked(t *testing.T) {
 	}
 }
 
-func TestSandboxPrintsCommandThatInjectsFault(t *testing.T) {
+func TestSandboxPrintsFaultInjectionCommand(t *testing.T) {
 	box := startSandbox(t, "--admin")
 	line := proctest.Find(t, `(curl .*/_sandbox/faults -d .*)`, box.stdout.String())
 	if help := easel(t.Context(), nil, "sandbox", "--help").stdout; !strings.Contains(help, line[strings.Index(line, "-d "):]+"\n") {
@@ -82,7 +82,7 @@ func TestSandboxPrintsCommandThatInjectsFault(t *testing.T) {
 	}
 }
 
-func TestDevShowsRunningStateUnlessDialectIsGiven(t *testing.T) {
+func TestDevCommandShowsRunningStateByDefault(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		flags []string

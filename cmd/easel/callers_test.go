@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestCallersCheckReportsEachFaultWithLine(t *testing.T) {
+func TestCallersFileErrorsAreReportedWithLineNumber(t *testing.T) {
 	for text, want := range map[string][]string{
 		"callers:\n  - name: billing\n    tokens: [hunter2]\n  - name: billing\n": {":3: wrong tokens: A list of hashes of its service tokens", "has 1 fault\n"},
 		"callers:\n  - name: billing\n  - name: billing\n    team: hunter2\n":     {":3: this name is listed twice", ":4: unknown team", "has 2 faults"},
@@ -49,7 +49,7 @@ func TestCallersCheckReportsEachFaultWithLine(t *testing.T) {
 	}
 }
 
-func TestCallersTokenPrintsTokenAndCallerLine(t *testing.T) {
+func TestTokenCommandPrintsTokenAndCallersFileEntry(t *testing.T) {
 	got := easel(t.Context(), nil, "callers", "token", "poster-service")
 	token, line := proctest.Find(t, `(?m)^token  (\S+)$`, got.stdout), proctest.Find(t, `(?m)^line   (.+)$`, got.stdout)
 	list, err := auth.Parse([]byte("callers:\n  " + line))

@@ -27,7 +27,7 @@ func as(t *testing.T, banner, caller string, args ...string) printed {
 	return easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": caller}, args...)
 }
 
-func TestDevAcceptsTokensOfCallersFile(t *testing.T) {
+func TestDevCommandAcceptsTokensFromCallersFile(t *testing.T) {
 	file := teamsFile(t)
 	flags := []string{"--db", filepath.Join(t.TempDir(), "studio.db"), "--callers", file, "--speed", "20"}
 	banner, stop := devOn(t, flags...)
@@ -51,7 +51,7 @@ func TestDevAcceptsTokensOfCallersFile(t *testing.T) {
 	}
 }
 
-func TestDevReportsInvalidCallersFile(t *testing.T) {
+func TestDevCommandReportsInvalidCallersFile(t *testing.T) {
 	got := easel(t.Context(), nil, "dev", "--callers", proctest.File(t, "callers:\n  - {name: a, tokens: [hunter2]}\n"))
 	if got.exit != exitUsage || !strings.Contains(got.stderr, "--callers: ") || !strings.Contains(got.stderr, "line 2") || strings.Contains(got.stderr, "hunter2") {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)

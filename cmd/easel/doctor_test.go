@@ -25,7 +25,7 @@ func doctored(t *testing.T, url, key string, args ...string) printed {
 	return got
 }
 
-func TestTheDoctorReadsEveryDialect(t *testing.T) {
+func TestDoctorCommandWorksWithEveryCatalogDialect(t *testing.T) {
 	for _, dialect := range sandbox.Dialects() {
 		t.Run(dialect.Name, func(t *testing.T) {
 			box, err := startCatalog(t.Context(), "127.0.0.1:0", sandbox.Config{Dialect: dialect, Seed: 1, Speed: 50}, false)
@@ -90,7 +90,7 @@ var unforeseen = map[string]string{
 		{"id": "a", "status": "baking"}, {"id": "b", "status": "baked", "contentUrl": "/x"}]}`,
 }
 
-func TestDoctorListsRuleTablesAndUnknownFields(t *testing.T) {
+func TestDoctorCommandReportsUnknownCatalogFields(t *testing.T) {
 	url := answering(t, unforeseen)
 	got := doctored(t, url, "studio_live_0123456789abcdef")
 	for _, want := range []string{

@@ -20,7 +20,7 @@ import (
 // webhookSecret is the content of the file with the secret for signing events.
 const webhookSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw==\n"
 
-func TestAReceiverGetsEventsAndOperatorsReplayThem(t *testing.T) {
+func TestOperatorCanReplayDeliveredEvents(t *testing.T) {
 	delivered := make(chan string, 10)
 	var answer atomic.Int64
 	answer.Store(http.StatusNoContent)

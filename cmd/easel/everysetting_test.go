@@ -116,7 +116,7 @@ func TestSandboxLimitsRequestRateOfAPIKey(t *testing.T) {
 	}
 }
 
-func TestRejectionAfterServerErrorIsFinalIfKeyIsCheckedFirst(t *testing.T) {
+func TestRejectionOfResentOrderIsFinalOnlyIfConfigured(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ keyFirst, timeout, reason string }{
 		{"true", "1m", "INSUFFICIENT_BALANCE"},

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-func TestALedgerIsBackedUpCopiedAndMigratedByCommands(t *testing.T) {
+func TestLedgerCanBeCopiedMigratedAndBackedUp(t *testing.T) {
 	dir := t.TempDir()
 	url, backup, moved := "sqlite:"+filepath.Join(dir, "book.db"), filepath.Join(dir, "backup.db"), "sqlite:"+filepath.Join(dir, "moved.db")
 	writeUnknown(t, ledger.Config{URL: url, Catalog: "https://catalog.example", ResendWindow: 12 * time.Hour}, "key")

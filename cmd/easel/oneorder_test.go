@@ -23,11 +23,11 @@ const (
 	mostFunctions = 338
 )
 
-// TestOneOrderRunsLimitedAmountOfCode limits the number of Easel's files and functions that run for every
+// TestOneOrderRunsLimitedNumberOfFunctions limits the number of Easel's files and functions that run for every
 // CreateGeneration call, because a reader has to know all of them to understand an order. It counts how often a process
 // executes each block of code for 1 order, and for 101 orders. If the difference is at least 100, the block runs for
 // every order.
-func TestOneOrderRunsLimitedAmountOfCode(t *testing.T) {
+func TestOneOrderRunsLimitedNumberOfFunctions(t *testing.T) {
 	if !*oneOrder {
 		t.Skip("make one-order builds the program and runs this test")
 	}

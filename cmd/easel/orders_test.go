@@ -48,7 +48,7 @@ func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live
 	return ids[0], ids[1]
 }
 
-func TestPrintedOrderReplacesLineBreaksInText(t *testing.T) {
+func TestLineBreaksInPrintedOrderAreReplaced(t *testing.T) {
 	var lines strings.Builder
 	printOrder(terminal.NewConsole(&lines, io.Discard, func(string) string { return "" }), admin.Order{ID: "ord_1", State: "placed", Labels: map[string]string{"job": "a\nstate\trefunded\rb"}, Problem: "x\n\nTIME\tMOVEMENT"})
 	if got := strings.Count(lines.String(), "\n"); got != 9 || !strings.Contains(lines.String(), "job=a state refunded b\n") {

@@ -72,9 +72,9 @@ func TestEveryLinkOnPagesLeadsToExistingTarget(t *testing.T) {
 	}
 }
 
-// TestPageOfContributorsLinksEachChangeToSource checks that each row of the table below "Where to change what" has
+// TestContributorDocsLinkEachTaskToSourceFile checks that each row of the table below "Where to change what" has
 // a link to a source file.
-func TestPageOfContributorsLinksEachChangeToSource(t *testing.T) {
+func TestContributorDocsLinkEachTaskToSourceFile(t *testing.T) {
 	_, section, _ := strings.Cut(proctest.Read(t, "docs", "contributors.md"), "\n## Where to change what\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := regexp.MustCompile(`(?m)^\| .*$`).FindAllStringSubmatch(section, -1)
@@ -157,9 +157,9 @@ func receiver(f *ast.FuncDecl) string {
 	return name + "."
 }
 
-// TestPagesNameOnlyExistingFiles checks that each path in inline code, or in the src attribute of a picture,
+// TestFilePathsInDocsExist checks that each path in inline code, or in the src attribute of a picture,
 // exists.
-func TestPagesNameOnlyExistingFiles(t *testing.T) {
+func TestFilePathsInDocsExist(t *testing.T) {
 	for path, text := range pages(t) {
 		for _, found := range regexp.MustCompile("(?:`|src=\")((?:clients|cmd|deploy|docs|gen|internal|proto)/[^`\"\\s*]+)[`\"]").FindAllStringSubmatch(text, -1) {
 			if _, err := os.Stat(filepath.Join("..", "..", found[1])); err != nil {
@@ -169,7 +169,7 @@ func TestPagesNameOnlyExistingFiles(t *testing.T) {
 	}
 }
 
-func TestEveryVariableOnThePagesIsASetting(t *testing.T) {
+func TestEveryEnvironmentVariableInDocsIsSupported(t *testing.T) {
 	known, named := map[string]bool{"EASEL_TEST_POSTGRES": true}, 0 // EASEL_TEST_POSTGRES is not a setting; only tests read it
 	for _, command := range []string{"serve", "sandbox", "generate"} {
 		for _, name := range variable.FindAllString(easel(t.Context(), nil, command, "--help").stdout, -1) {
@@ -190,7 +190,7 @@ func TestEveryVariableOnThePagesIsASetting(t *testing.T) {
 
 var variable = regexp.MustCompile(`\bEASEL_[A-Z_]*[A-Z]\b`)
 
-func TestPagesOfEachRoleStayBelowWordLimit(t *testing.T) {
+func TestDocsStayBelowWordLimit(t *testing.T) {
 	for path, limit := range map[string]int{"README.md": 700, "docs/callers.md": 2000, "docs/contributors.md": 2500, operatorsPage: 4500} {
 		if n := len(strings.Fields(proctest.Read(t, path))); n > limit {
 			t.Errorf("%s is too long: %d words", path, n)

@@ -28,10 +28,10 @@ func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	return blocks
 }
 
-// TestEveryCommandOfThePagesWorks runs the sh code blocks on every documentation page except the operators' page. Each command
+// TestEveryCommandOfTheDocsWorks runs the sh code blocks on every documentation page except the operators' page. Each command
 // must succeed, and the commands on each page must save a picture. The server listens on free ports instead of the documented
 // ones.
-func TestEveryCommandOfThePagesWorks(t *testing.T) {
+func TestEveryCommandOfTheDocsWorks(t *testing.T) {
 	t.Parallel()
 	ran, bin := 0, programs(t)
 	for path, text := range pages(t) {
@@ -71,9 +71,9 @@ func wantNothingUntracked(t *testing.T, work string) {
 
 const operatorsPage = "docs/operators.md"
 
-// TestEveryCommandOfTeamsSectionWorks runs the commands on the operators' page, in order, against a server that uses the
+// TestEveryCommandOfOperatorDocsWorks runs the commands on the operators' page, in order, against a server that uses the
 // callers file from this page.
-func TestEveryCommandOfTeamsSectionWorks(t *testing.T) {
+func TestEveryCommandOfOperatorDocsWorks(t *testing.T) {
 	t.Parallel()
 	text, work := pages(t)[operatorsPage], t.TempDir()
 	_, block, _ := strings.Cut(text, "```yaml\n")
@@ -255,8 +255,8 @@ func pageLine(t *testing.T, prefix string) []string {
 	return nil
 }
 
-// TestServerCommandsOnPagesWork starts the servers with the commands in the docs, but on free ports.
-func TestServerCommandsOnPagesWork(t *testing.T) {
+// TestDocumentedServerCommandsWork starts the servers with the commands in the docs, but on free ports.
+func TestDocumentedServerCommandsWork(t *testing.T) {
 	freePorts := []string{"--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}
 	start(t, nil, proctest.Listening, append(pageLine(t, "easel serve --upstream-url https://"), freePorts...)...)
 

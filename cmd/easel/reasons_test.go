@@ -82,7 +82,7 @@ func TestEveryErrorReasonOfContractIsSent(t *testing.T) {
 	}
 }
 
-func TestOnlyErrorReasonsOfContractAreSent(t *testing.T) {
+func TestServerSendsOnlyDocumentedErrorReasons(t *testing.T) {
 	inspectSending(t, func(path string, node, _ ast.Node) {
 		literal, ok := node.(*ast.CompositeLit)
 		if !ok || len(literal.Elts) == 0 {

@@ -18,9 +18,9 @@ import (
 
 var updatePages = flag.Bool("update", false, "write the generated parts of docs/settings.md and docs/command-line.md")
 
-// TestPageOfSettingsMatchesServe compares the names, defaults and descriptions in docs/settings.md with the settings of
+// TestPageOfSettingsMatchesServeCommand compares the names, defaults and descriptions in docs/settings.md with the settings of
 // 'easel serve'.
-func TestPageOfSettingsMatchesServe(t *testing.T) {
+func TestPageOfSettingsMatchesServeCommand(t *testing.T) {
 	settings := map[string]string{} // expected lines of docs/settings.md for each help group, keyed by the group's key
 	count := 0
 	for _, command := range grammarParser(t).Model.Children {
@@ -55,9 +55,9 @@ func byDefault(f *kong.Flag) string {
 	return ", by default `" + f.Default + "`"
 }
 
-// TestPageOfCommandLineMatchesHelp compares docs/command-line.md with the help of all commands. Flags that
+// TestPageOfCommandsMatchesHelpOutput compares docs/command-line.md with the help of all commands. Flags that
 // several commands share appear only once on the page.
-func TestPageOfCommandLineMatchesHelp(t *testing.T) {
+func TestPageOfCommandsMatchesHelpOutput(t *testing.T) {
 	help := easel(t.Context(), nil, "--help").stdout
 	_, help, _ = strings.Cut(help, "Show context-sensitive help.\n\n")
 	page := "\n```text\n" + strings.TrimSpace(help) + "\n```\n"

@@ -9,9 +9,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestEachRiskOfAPIsHasTestsThatExist checks that SECURITY.md lists at least one test for each of OWASP's ten API
+// TestSecurityPolicyListsTestsForEachAPIRisk checks that SECURITY.md lists at least one test for each of OWASP's ten API
 // risks, and that all listed tests exist.
-func TestEachRiskOfAPIsHasTestsThatExist(t *testing.T) {
+func TestSecurityPolicyListsTestsForEachAPIRisk(t *testing.T) {
 	page := proctest.Read(t, ".github", "SECURITY.md")
 	exist, named := allTests(t), regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
 	for n := 1; n <= 10; n++ {

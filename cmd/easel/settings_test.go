@@ -101,7 +101,7 @@ func TestCollectorAddressWithoutSchemeIsReportedInOneLine(t *testing.T) {
 	}
 }
 
-func TestAddressInUseIsReportedWithItsFlag(t *testing.T) {
+func TestAddressInUseErrorContainsFlagName(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestAFlagWinsOverItsVariable(t *testing.T) {
 	}
 }
 
-func TestServerWithoutCallerChecksDefaultsToLoopback(t *testing.T) {
+func TestServerWithoutAuthenticationDefaultsToLoopback(t *testing.T) {
 	c := &serveCmd{UpstreamKeyFile: "key"}
 	c.GRPCAddr, c.HTTPAddr = ":50051", "localhost:8080"
 	c.guard()

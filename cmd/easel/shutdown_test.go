@@ -21,7 +21,7 @@ func newBackground(limit time.Duration) (*background, *bytes.Buffer) {
 	return &background{limit: limit, logger: slog.New(slog.NewTextHandler(&log, nil))}, &log
 }
 
-func TestStopEndsEachStageBeforeTheNext(t *testing.T) {
+func TestShutdownStagesRunInSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := newBackground(10 * time.Second)
 		ctx, signal := context.WithCancel(t.Context())
@@ -50,7 +50,7 @@ func TestStopEndsEachStageBeforeTheNext(t *testing.T) {
 	})
 }
 
-func TestStopContinuesWithoutAStuckStage(t *testing.T) {
+func TestShutdownContinuesDespiteStuckStage(t *testing.T) {
 	for at, end := range map[stage]time.Duration{stopOrders: 8500, stopHub: 8800, stopJobs: 9100, stopLedger: 9300, stopTelemetry: 9500} {
 		t.Run(shutdown[at].name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestStopContinuesWithoutAStuckStage(t *testing.T) {
 	}
 }
 
-func TestTelemetryFlushGetsOneSecondAfterSlowStages(t *testing.T) {
+func TestTelemetryFlushHasOneSecondDuringSlowShutdown(t *testing.T) {
 	for limit, want := range map[time.Duration]time.Duration{10 * time.Second: 13 * time.Second, time.Second: 13 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			b, _ := newBackground(limit)
@@ -92,7 +92,7 @@ func TestTelemetryFlushGetsOneSecondAfterSlowStages(t *testing.T) {
 }
 
 // When the server stops, it first notifies the client of an open watch. Then it runs the stages of the shutdown in order.
-func TestServerStopsInOrder(t *testing.T) {
+func TestServerStopsComponentsInSequence(t *testing.T) {
 	t.Parallel()
 	box := startSandbox(t, "--speed", "0.001")
 	served := startServe(t, map[string]string{

@@ -22,7 +22,7 @@ func startProgram(t *testing.T, language string) string {
 	return blocks[0][1]
 }
 
-func TestEveryCommandOfTheGettingStartedWorks(t *testing.T) {
+func TestEveryCommandOfTheGettingStartedPageWorks(t *testing.T) {
 	t.Parallel()
 	if n := len(shellBlocks(t, page.Start)); n < 2 {
 		t.Errorf("found only %d sh code blocks", n)
@@ -32,9 +32,9 @@ func TestEveryCommandOfTheGettingStartedWorks(t *testing.T) {
 	wantPictures(t, work, "sea.png", "hills.png")
 }
 
-// TestEveryProgramOfTheGettingStartedWorks runs each program from the Getting Started page unchanged. 'make test-clients'
+// TestEveryProgramOfTheGettingStartedPageWorks runs each program from the Getting Started page unchanged. 'make test-clients'
 // installs the dependencies of the programs that are not in Go.
-func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
+func TestEveryProgramOfTheGettingStartedPageWorks(t *testing.T) {
 	t.Parallel()
 	clients, err := filepath.Abs(filepath.Join("..", "..", ".build", "clients"))
 	if err != nil {

@@ -27,7 +27,7 @@ func TestMisspeltEnvironmentVariableIsReportedInOneLine(t *testing.T) {
 	}
 }
 
-func TestSettingsAndKubernetesVariablesAreNotReported(t *testing.T) {
+func TestKnownEnvironmentVariablesCauseNoWarnings(t *testing.T) {
 	env := map[string]string{
 		"EASEL_API_KEY": "key", "EASEL_POLL_RATE": "3", "EASEL_UPSTREAM_URL": "x", "EASEL_SANDBOX_SEED": "1",
 		"EASEL_EMPTY": "", "EASELS": "2", "PATH": "/bin",
@@ -64,7 +64,7 @@ func TestAServerLogsAMisspeltVariableOnceAsAWarning(t *testing.T) {
 	}
 }
 
-func TestMissingSettingReportIncludesMisspeltVariable(t *testing.T) {
+func TestMissingSettingErrorMentionsMisspeltVariable(t *testing.T) {
 	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_UR": "hunter2"}, "serve")
 	if got.exit != exitUsage || len(linesOf(got.stderr)) != 1 || strings.Contains(got.stderr, "hunter2") ||
 		!strings.Contains(got.stderr, "EASEL_UPSTREAM_URL is missing") || !strings.Contains(got.stderr, "EASEL_UPSTREAM_UR is an unknown setting") {

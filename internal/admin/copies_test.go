@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-func TestDelayedAndFailedCopiesAreReportedIfStoreIsSet(t *testing.T) {
+func TestStatusReportsDelayedAndFailedResultCopies(t *testing.T) {
 	for name, test := range map[string]struct {
 		copies bool
 		known  ledger.ContentSummary

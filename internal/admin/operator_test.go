@@ -52,7 +52,7 @@ func TestOperatorRoutesAreServedOnlyToOperators(t *testing.T) {
 	}
 }
 
-func TestOnlyLoopbackPeersReachOperatorRoutesWithoutCallersFile(t *testing.T) {
+func TestOperatorRoutesAreLoopbackOnlyWithoutCallersFile(t *testing.T) {
 	_, source := quiet()
 	handler := New(Config{Status: source, Orders: Orders{Ledger: labelled(t)}, Addr: "0.0.0.0:9464"})
 	answer := func(method, path, peer string, header ...string) int {

@@ -52,7 +52,7 @@ func reads(l ledger.Reading) func(*watch.Snapshot, *Status) {
 	return func(_ *watch.Snapshot, s *Status) { s.Ledger = func() ledger.Reading { return l } }
 }
 
-func TestStatusReportsConcernsWithTextAndSeverity(t *testing.T) {
+func TestStatusListsProblemsWithSeverity(t *testing.T) {
 	owning := func(b ledger.Budget) ledger.Reading {
 		return ledger.Reading{Up: true, Summary: ledger.Summary{Owners: []ledger.OwnerSummary{{Owner: "studio", Budgets: []ledger.Budget{b}}}}}
 	}
@@ -129,7 +129,7 @@ func TestStatusReportsConcernsWithTextAndSeverity(t *testing.T) {
 	}
 }
 
-func TestStatusNamesFiveFailingAPIKeysAndCountsAll(t *testing.T) {
+func TestStatusListsAtMostFiveFailingAPIKeys(t *testing.T) {
 	hub, source := quiet()
 	for range 30 {
 		in(hub, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 9, Tenant: "0123456789abcdef"})
@@ -149,7 +149,7 @@ func TestEmptyStatusJSONContainsNoNulls(t *testing.T) {
 	}
 }
 
-func TestOnlyLimitersThatDelayRequestsAreReported(t *testing.T) {
+func TestIdleLimitersAreNotReported(t *testing.T) {
 	now := time.Now().UTC()
 	_, source := quiet()
 	source.Limiters = func() map[string]limiter.State {

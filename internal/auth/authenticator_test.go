@@ -41,7 +41,7 @@ func TestInitialCallersFileWithoutCallersIsRejected(t *testing.T) {
 	}
 }
 
-func TestInvalidCallersFileKeepsPreviousOneInEffect(t *testing.T) {
+func TestInvalidCallersFileIsNotApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := proctest.File(t, callersText([2]string{"shop", "one"}, [2]string{"blog", "two"}))
 		var logs strings.Builder
@@ -99,7 +99,7 @@ func TestAuthenticationDoesNotReadCallersFile(t *testing.T) {
 	})
 }
 
-func TestEachConfigurationAcceptsOnlyItsCredentials(t *testing.T) {
+func TestAuthenticationModeDeterminesAcceptedCredentials(t *testing.T) {
 	callers, err := LoadCallers(proctest.File(t, "teams: {studio: {}}\n"+callersText([2]string{"shop", "token"})+
 		"  - {name: poster, team: studio, tokens: ["+Hash("of-poster")+"]}\n"), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -230,7 +230,7 @@ func reasonOf(err error) string {
 	return denied.Reason.String()
 }
 
-func TestRequestsHaveWeightOfTheirTeam(t *testing.T) {
+func TestTeamDeterminesRequestWeight(t *testing.T) {
 	shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("any") })
 	text := "teams: {studio: {weight: 2.5}, print: {}}\ncallers: [{name: a, team: studio, tokens: [<one>]}, {name: b, team: print, tokens: [<two>]}, {name: c, tokens: [<three>]}]"
 	callers, err := LoadCallers(proctest.File(t, withHashes(text)), slog.New(slog.DiscardHandler), nil)
@@ -248,7 +248,7 @@ func TestRequestsHaveWeightOfTheirTeam(t *testing.T) {
 	}
 }
 
-func TestACallWithoutAnIdentityHasNoRights(t *testing.T) {
+func TestUnauthenticatedCallHasNoRights(t *testing.T) {
 	i := Of(t.Context())
 	if i.Owner == "" || i.SeesAll() || i.SeesAccount || i.APIKey.APIKey().Reveal() != "" {
 		t.Errorf("the call has the owner %q; sees all: %v, sees the account: %v", i.Owner, i.SeesAll(), i.SeesAccount)

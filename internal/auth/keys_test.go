@@ -118,7 +118,7 @@ func (i *issued) refresh(t *testing.T, name string) {
 	i.List().Issuers[name].refresh(t.Context(), i.logger.With("issuer", name))
 }
 
-func TestTheFilesOfAnIssuerAreChecked(t *testing.T) {
+func TestInvalidIssuerFilesAreRejected(t *testing.T) {
 	keys := proctest.File(t, keySet(t, newSigning(t, "one", jose.ES256)))
 	text := proctest.File(t, "two words")
 	for what, row := range map[string]struct {
@@ -141,7 +141,7 @@ func TestTheFilesOfAnIssuerAreChecked(t *testing.T) {
 	}
 }
 
-func TestUnknownTokenKeyTriggersRateLimitedKeyReload(t *testing.T) {
+func TestUnknownSigningKeyTriggersKeyReload(t *testing.T) {
 	old, next := newSigning(t, "old", jose.ES256), newSigning(t, "next", jose.ES256)
 	server := startKeysServer(t, answerWith(keySet(t, old)))
 	v := loadIssuers(t, io.Discard, server.issuer(t))
@@ -171,7 +171,7 @@ func TestUnknownTokenKeyTriggersRateLimitedKeyReload(t *testing.T) {
 	}
 }
 
-func TestAKeySetWithoutUsableKeysRevokesTheOldOnes(t *testing.T) {
+func TestKeySetWithoutSigningKeysRevokesPreviousKeys(t *testing.T) {
 	key, private := newSigning(t, "one", jose.ES256), newSigning(t, "one", jose.ES256)
 	encrypting := private
 	encrypting.public.Use = "enc"
@@ -199,7 +199,7 @@ func TestAKeySetWithoutUsableKeysRevokesTheOldOnes(t *testing.T) {
 	}
 }
 
-func TestEditedIssuerKeepsKeysWhileUnavailable(t *testing.T) {
+func TestIssuerKeysSurviveConfigurationChange(t *testing.T) {
 	key := newSigning(t, "one", jose.ES256)
 	server := startKeysServer(t, answerWith(keySet(t, key)))
 	issuer := server.issuer(t)

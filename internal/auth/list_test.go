@@ -114,7 +114,7 @@ func TestCallersFileMapsSubjectsToCallers(t *testing.T) {
 	}
 }
 
-func TestModelPatternsLimitModelsOfTeam(t *testing.T) {
+func TestTeamMayUseOnlyMatchingModels(t *testing.T) {
 	for _, row := range []struct {
 		patterns []string
 		allowed  []string

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestEveryCallersFileFaultIsReportedWithLine(t *testing.T) {
+func TestErrorsInCallersFileHaveLineNumbers(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		text  string

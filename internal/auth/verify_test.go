@@ -271,7 +271,7 @@ func TestTokenIsVerifiedOnlyWithKeysOfItsIssuer(t *testing.T) {
 	}
 }
 
-func TestTokenIsAcceptedOnlyWhileItsKeyIsListed(t *testing.T) {
+func TestTokenIsRejectedAfterSigningKeyIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, next := newSigning(t, "old", jose.ES256), newSigning(t, "next", jose.ES256)
 		issuer := issuerWith(t, keySet(t, old))

@@ -64,7 +64,7 @@ func TestDownloadRecoversFromWrongContentLength(t *testing.T) {
 	}
 }
 
-func TestContentThatDoesNotMatchKnownEtagIsRejected(t *testing.T) {
+func TestDownloadWithDifferentEtagIsRejected(t *testing.T) {
 	for etag, want := range map[string]Kind{`"v1"`: 0, `"v2"`: KindContentChanged, `W/"v1"`: KindContentChanged, "v1": KindContentChanged, "\"v\r\n1\"": KindContentChanged} {
 		for _, offset := range []int64{0, 10} {
 			for _, noRange := range []bool{false, true} {
@@ -153,7 +153,7 @@ func TestContentResponseWithoutFileIsAnError(t *testing.T) {
 	}
 }
 
-func TestErrorWhileResumingDownloadKeepsItsKind(t *testing.T) {
+func TestDownloadReportsErrorKindWhenResumeFails(t *testing.T) {
 	for status, want := range map[int]Kind{401: KindCredentialRejected, 404: KindNotFound, 302: KindRedirect, 418: KindContract} {
 		h := host{file: film, etag: `"v1"`, cut: 5000}
 		w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {

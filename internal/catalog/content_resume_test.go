@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-func TestContentArrivesWholeFromAnyOffset(t *testing.T) {
+func TestDownloadCanStartAtAnyOffset(t *testing.T) {
 	hosts := map[string]host{
 		"ranges":               {file: film, etag: `"v1"`, cut: -1},
 		"no ranges":            {file: film, etag: `"v1"`, cut: -1, noRange: true},
@@ -106,7 +106,7 @@ func TestInterruptedDownloadResumes(t *testing.T) {
 	}
 }
 
-func TestRepeatedlyInterruptedDownloadResumesWhileItProgresses(t *testing.T) {
+func TestDownloadResumesAfterManyInterruptions(t *testing.T) {
 	w := &wire{answer: host{file: film, etag: `"v1"`, cut: 9000}.answer}
 	_, got, err := w.read(t, 500, "")
 	if err != nil || !bytes.Equal(got, film[500:]) || w.count() != 12 {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestIdleTimeoutExcludesCallersPauseBetweenReads(t *testing.T) {
+func TestIdleTimeoutExcludesTimeBetweenReads(t *testing.T) {
 	for _, pause := range []time.Duration{0, 20 * time.Second, 50 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
@@ -42,7 +42,7 @@ func TestIdleTimeoutExcludesCallersPauseBetweenReads(t *testing.T) {
 	}
 }
 
-func TestSlowContentBytesDoNotTimeOut(t *testing.T) {
+func TestSlowDownloadDoesNotTimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n")

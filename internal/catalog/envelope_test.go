@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAnEnvelopeIsNotTakenForTheGeneration(t *testing.T) {
+func TestGenerationIsDistinguishedFromEnvelope(t *testing.T) {
 	const render = `{"id":"g1","status":"queued"}`
 	for name, body := range map[string]string{
 		"envelope with an ID and a status": `{"id":"req_1","status":"ok","generation":` + render + `}`,

@@ -129,7 +129,7 @@ func TestUnreadableOrderResponseLeavesOutcomeUnknown(t *testing.T) {
 	}
 }
 
-func TestAnErrorBodyIsReadInEveryShape(t *testing.T) {
+func TestErrorResponseIsParsedInEveryFormat(t *testing.T) {
 	long := strings.Repeat("ü", 40_000)
 	for name, c := range map[string]struct{ contentType, body, code, message string }{
 		"flat":                        {"application/json", `{"code":"BAD","message":"not so"}`, "BAD", "not so"},
@@ -166,7 +166,7 @@ func TestAnErrorBodyIsReadInEveryShape(t *testing.T) {
 	}
 }
 
-func TestInvalidFieldIsFoundInEveryErrorShape(t *testing.T) {
+func TestInvalidFieldIsFoundInEveryErrorFormat(t *testing.T) {
 	prompt := []Violation{{Field: "inputs.prompt"}}
 	long := []Violation{{Field: "inputs.prompt", Description: "too long"}}
 	for body, want := range map[string][]Violation{
@@ -238,7 +238,7 @@ func TestViolationsAreLimitedInNumberAndLength(t *testing.T) {
 	}
 }
 
-func TestInvalidFieldIsNamedAccordingToRoute(t *testing.T) {
+func TestInvalidFieldNameDependsOnRoute(t *testing.T) {
 	for op, want := range map[string]string{opModel: "model_id", opGeneration: "generation_id", opQuote: "inputs.id"} {
 		err := calls[op](t.Context(), newTestClient(t, answering(400, "application/json", `{"details":{"field":"id"}}`)))
 		if got := asError(t, err).Violations; len(got) != 1 || got[0].Field != want {

@@ -30,7 +30,7 @@ func readGenerations(a answer) (all []Generation, err error) {
 	return all, nil
 }
 
-func TestAGenerationIsReadInEveryShape(t *testing.T) {
+func TestGenerationIsParsedInEveryFormat(t *testing.T) {
 	queued := Generation{ID: "g1", State: StateQueued, Status: "queued", ObserveTime: observed}
 	for name, body := range map[string]string{
 		"bare":                         `{"id":"g1","status":"queued"}`,
@@ -62,7 +62,7 @@ func TestAGenerationIsReadInEveryShape(t *testing.T) {
 	}
 }
 
-func TestABodyWithoutAGenerationIsMalformed(t *testing.T) {
+func TestResponseWithoutGenerationIsMalformed(t *testing.T) {
 	for _, body := range []string{
 		``, ` `, `null`, `7`, `"queued"`, `[]`, `[1,2]`, `{}`, `{"ok":true}`, `{"error":{"code":"X"}}`,
 		`<html>`, `{"id":"g1"`, `{"id":"g1"} {}`, `{"status":"success","data":null}`, `{"status":"success","data":{}}`,
@@ -95,7 +95,7 @@ func TestStatusIsNormalizedAndMappedToState(t *testing.T) {
 	}
 }
 
-func TestAnIdentifierIsAStringOrDigits(t *testing.T) {
+func TestGenerationIDCanBeStringOrInteger(t *testing.T) {
 	for body, want := range map[string]string{
 		`[{"id":"a/b ü","status":"queued"}]`:                 "a/b ü",
 		`[{"id":9007199254740993123,"status":"queued"}]`:     "9007199254740993123",
@@ -113,7 +113,7 @@ func TestAnIdentifierIsAStringOrDigits(t *testing.T) {
 	}
 }
 
-func TestListOfGenerationsIsReadInEveryShape(t *testing.T) {
+func TestGenerationListIsParsedInEveryFormat(t *testing.T) {
 	const one = `{"id":"a","status":"queued"}`
 	for body, want := range map[string]int{
 		`[]`:                                       0,
@@ -141,7 +141,7 @@ func TestListOfGenerationsIsReadInEveryShape(t *testing.T) {
 	}
 }
 
-func TestAResultIsAFileOrATextOrBoth(t *testing.T) {
+func TestResultCanContainFileAndText(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
 		text string // expected text; "-" means no text
@@ -186,7 +186,7 @@ func TestAResultIsAFileOrATextOrBoth(t *testing.T) {
 	}
 }
 
-func TestMembersOfGenerationAreRead(t *testing.T) {
+func TestGenerationFieldsAreParsed(t *testing.T) {
 	got, err := readGeneration(answerOf(opGeneration, `{"id":"g1","model_id":"a/b","status":"failed","cost_cents":12,
 		"inputs":{"prompt":"sea","seed":9007199254740993},"created_at":1700000000,"finishedAt":"2023-11-14T22:13:25.5Z",
 		"failureReason":"ran out of memory","region":"eu","score":0.10,"contentUrl":"https://x/y","labels":["a",null]}`), "g1")
@@ -214,7 +214,7 @@ func TestAnActiveGenerationHasNoTerminalTime(t *testing.T) {
 	}
 }
 
-func TestTheReasonOfAFailureIsReadInEveryShape(t *testing.T) {
+func TestFailureReasonIsParsedInEveryFormat(t *testing.T) {
 	for _, member := range []string{
 		`"failureMessage":"too hot"`, `"failure_reason":"too hot"`, `"error":"too hot"`, `"errorMessage":"too hot"`,
 		`"error":{"code":"HOT","message":"too hot"}`, `"failure":{"reason":"too hot"}`, `"reason":"too hot"`, `"message":" too hot "`,
@@ -233,7 +233,7 @@ func TestTheReasonOfAFailureIsReadInEveryShape(t *testing.T) {
 	}
 }
 
-func TestAnAmountThatCantBeReadIsAbsentAndNotZero(t *testing.T) {
+func TestInvalidAmountIsTreatedAsAbsent(t *testing.T) {
 	for amount, want := range map[string]*int64{
 		`0`: new(int64(0)), `1200`: new(int64(1200)), `9007199254740992`: new(int64(1 << 53)),
 		`9007199254740993`: nil, `-1`: nil, `-0`: nil, `1.5`: nil, `12.0`: nil, `1e3`: nil, `"12"`: nil, `"12 €"`: nil,
@@ -372,7 +372,7 @@ func TestAPIKeyAndContentURLAreRemovedFromGeneration(t *testing.T) {
 	}
 }
 
-func TestAPIKeyIsRemovedFromObjectThatDescribesIt(t *testing.T) {
+func TestAPIKeyIsRemovedFromAccountDetails(t *testing.T) {
 	for body, want := range map[string]map[string]any{
 		`{"balanceCents":7,"key":{"name":"prod","dailyCapCents":500,"spent":{"todayCents":3,"raw":"abc"},"value":"abc","token":"abc","apiKey":"abc","list":[{"key":"abc"}]}}`: {
 			"key": map[string]any{"name": "prod", "dailyCapCents": json.Number("500"), "spent": map[string]any{"todayCents": json.Number("3")}, "list": []any{map[string]any{}}},
@@ -393,7 +393,7 @@ func TestAPIKeyIsRemovedFromObjectThatDescribesIt(t *testing.T) {
 	}
 }
 
-func TestInputsComeBackUnchangedButForTheAPIKey(t *testing.T) {
+func TestOnlyAPIKeyIsRedactedInInputs(t *testing.T) {
 	g, err := readGeneration(answerOf(opGeneration, `{"status":"queued","inputs":{"prompt":"my_live_show","token":"x",
 		"leak":["`+testKey+`"],"a `+testKey+`":1,"n":1e400}}`), "g1")
 	want := map[string]any{"prompt": "my_live_show", "token": "x", "leak": []any{redacted}, "n": json.Number("1e400")}
@@ -402,7 +402,7 @@ func TestInputsComeBackUnchangedButForTheAPIKey(t *testing.T) {
 	}
 }
 
-func TestMembersNestedTooDeepAreLeftOut(t *testing.T) {
+func TestDeeplyNestedMembersAreOmitted(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 200) + `1` + strings.Repeat(`}`, 200)
 	g, err := readGeneration(answerOf(opGeneration, `{"status":"queued","inputs":`+deep+`,"x":[`+deep+`],"y":1}`), "g1")
 	if err != nil || g.Inputs != nil {

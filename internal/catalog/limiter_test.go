@@ -39,7 +39,7 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	return reply(r, 200, nil, `{"id":"g1","status":"queued","balanceCents":1}`), nil
 }
 
-func TestRetryAfterOfAnyRequestDelaysAllRequestsOfItsAPIKey(t *testing.T) {
+func TestRetryAfterHeaderDelaysAllRequestsOfAPIKey(t *testing.T) {
 	for name, status := range map[string]int{"too many requests": 429, "service unavailable": 503} {
 		for op, call := range calls {
 			t.Run(name+" of "+op, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestOwnersShareRequestRateInProportionToWeight(t *testing.T) {
 	})
 }
 
-func TestListWaitsForPermitWithinCallersDeadline(t *testing.T) {
+func TestListRequestWaitsForEndOfPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClient(t, answering(200, "application/json", `[{"id":"g1","status":"queued"}]`))
 		permit, err := c.Limiter(testCredential.Tenant).Acquire(t.Context(), limiter.Request{})
@@ -186,7 +186,7 @@ func TestConcurrentReadsOfLargeResponsesAreLimited(t *testing.T) {
 	}
 }
 
-func TestReadQueuedTooLongBehindLargeResponsesReturnsBusy(t *testing.T) {
+func TestReadFailsAsBusyAfterLongWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := slowCatalog(t, 2*smallBody, new(int)).Polls()
 		c.upstream.timeout = 1500 * time.Millisecond

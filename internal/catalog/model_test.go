@@ -38,7 +38,7 @@ func TestInvalidOrAmbiguousPriceIsMalformed(t *testing.T) {
 	}
 }
 
-func TestAnAccountIsReadInEveryShape(t *testing.T) {
+func TestAccountIsParsedInEveryFormat(t *testing.T) {
 	for body, want := range map[string]*int64{
 		`{"balanceCents":7}`: new(int64(7)), `{"balance_cents":7}`: new(int64(7)), `{"balance":7}`: new(int64(7)), `{"data":{"balanceCents":7}}`: new(int64(7)),
 		`{"account":{"balanceCents":7},"key":{"name":"x"}}`: new(int64(7)), `{"status":"ok","data":{"key":{"balanceCents":7}}}`: new(int64(7)),
@@ -56,7 +56,7 @@ func TestAnAccountIsReadInEveryShape(t *testing.T) {
 	}
 }
 
-func TestListOfModelsIsReadInEveryShape(t *testing.T) {
+func TestModelListIsParsedInEveryFormat(t *testing.T) {
 	want := []Model{{ID: "a/b", Name: "Bee", ObserveTime: observed}, {ID: "c", ObserveTime: observed}}
 	for _, body := range []string{
 		`[{"id":"a/b","name":"Bee"},{"id":"c"}]`,
@@ -84,7 +84,7 @@ func TestListOfModelsIsReadInEveryShape(t *testing.T) {
 	}
 }
 
-func TestInputFieldsOfModelAreReadInEveryShape(t *testing.T) {
+func TestModelInputFieldsAreParsedInEveryFormat(t *testing.T) {
 	yes, no := true, false
 	low, high := 1.0, 9.5
 	want := []InputField{
@@ -118,7 +118,7 @@ func TestInputFieldsOfModelAreReadInEveryShape(t *testing.T) {
 	}
 }
 
-func TestUnreadableInputFieldsRemainInUnknownMembers(t *testing.T) {
+func TestMalformedInputFieldsAreKeptUnparsed(t *testing.T) {
 	got, err := readModel(answerOf(opModel, `{"id":"m","fields":[7]}`), "m")
 	if err != nil || got.Fields != nil || membersOf(got.Extra)["fields"] == nil {
 		t.Errorf("got %+v, %v", got, err)
@@ -154,7 +154,7 @@ func TestUnknownMembersOfAFieldAreKept(t *testing.T) {
 	}
 }
 
-func TestModelOutputKindIsInferredFromItsMembers(t *testing.T) {
+func TestModelOutputKindIsInferredFromResponse(t *testing.T) {
 	for member, want := range map[string]OutputKind{
 		`"output":"image"`: OutputFile, `"output_kind":"TEXT"`: OutputText, `"outputType":"video"`: OutputFile, `"kind":"audio"`: OutputFile,
 		`"type":"image"`: OutputFile, `"category":"text"`: OutputText, `"modality":"text-to-image"`: OutputFile, `"modality":"image-to-text"`: OutputText,

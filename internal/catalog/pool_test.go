@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestEachClassOfRequestHasItsPool(t *testing.T) {
+func TestRequestClassesUseSeparateConnectionPools(t *testing.T) {
 	pools := NewTransportPools(NewTransport())
 	for route, want := range map[string]*pool{
 		OpCreate: pools.orders, opContent: pools.results, opGeneration: pools.calls, opQuote: pools.calls, opDelete: pools.calls, "": pools.calls,
@@ -26,7 +26,7 @@ func TestEachClassOfRequestHasItsPool(t *testing.T) {
 	}
 }
 
-func TestIdleConnectionsAreClosedAfterOneFailsToRespond(t *testing.T) {
+func TestIdleConnectionsAreClosedAfterResponseTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const warm = 8
 		var stale sync.Map // connections on which the server no longer responds
@@ -105,7 +105,7 @@ func askAs(t *testing.T, by http.RoundTripper, url, apiKey string) (string, erro
 	return string(body), err
 }
 
-func TestAConnectionServesOneAPIKeyAlone(t *testing.T) {
+func TestConnectionServesOnlyOneAPIKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) { _, _ = io.WriteString(conn, fine) }}
 		pools := poolsOf(t, w.transport())

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestExplainNamesUnmatchedTableAndOtherMembers(t *testing.T) {
+func TestResponseExplanationListsUnknownMembers(t *testing.T) {
 	for _, test := range []struct{ route, body, part, table, others string }{
 		{opQuote, `{"eurPrice": 12, "validFor": "5m"}`, "price", "priceCentsNames", "eurPrice (a number), validFor (a text)"},
 		{opQuote, `{"price": 0.12}`, "price", "priceCentsNames", "price (a number)"},
@@ -39,7 +39,7 @@ func TestExplainNamesUnmatchedTableAndOtherMembers(t *testing.T) {
 	}
 }
 
-func TestExplainNamesMembersThatWereRead(t *testing.T) {
+func TestResponseExplanationListsRecognizedMembers(t *testing.T) {
 	for route, test := range map[string]struct {
 		body string
 		want []Finding
@@ -55,7 +55,7 @@ func TestExplainNamesMembersThatWereRead(t *testing.T) {
 	}
 }
 
-func TestExplainRevealsNoAPIKeyOrUnknownMemberValue(t *testing.T) {
+func TestResponseExplanationContainsNoAPIKey(t *testing.T) {
 	const key = "studio_live_0123456789abcdef"
 	for route, body := range map[string]string{
 		opAccount:     `{"` + key + `": 5, "balance": "` + key + `"}`,
@@ -70,9 +70,9 @@ func TestExplainRevealsNoAPIKeyOrUnknownMemberValue(t *testing.T) {
 	}
 }
 
-// TestEveryTableNamedByReadingRulesIsDeclared checks that RulesFile declares every table to which the rules for
+// TestParsingRulesReferToExistingTables checks that RulesFile declares every table to which the rules for
 // response bodies refer.
-func TestEveryTableNamedByReadingRulesIsDeclared(t *testing.T) {
+func TestParsingRulesReferToExistingTables(t *testing.T) {
 	source := proctest.Read(t, RulesFile)
 	names := []string{"states", "centUnits", "timeLayouts"}
 	for _, r := range readings {

@@ -96,7 +96,7 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-func TestASecretPrintsAsRedactedEverywhere(t *testing.T) {
+func TestSecretIsRedactedInEveryOutputFormat(t *testing.T) {
 	secret, cred := NewSecret(testKey), testCredential
 	type holder struct {
 		Key  Secret
@@ -130,7 +130,7 @@ func TestASecretPrintsAsRedactedEverywhere(t *testing.T) {
 	}
 }
 
-func TestTenantDependsOnForwardedAPIKeyButNotOnSharedOne(t *testing.T) {
+func TestTenantIsDerivedFromForwardedAPIKey(t *testing.T) {
 	a, again, b := Forwarded(NewSecret("a_key")), Forwarded(NewSecret("a_key")), Forwarded(NewSecret("b_key"))
 	if a.Tenant != again.Tenant || a.Tenant == b.Tenant || a.Shared || strings.Contains(string(a.Tenant), "a_key") {
 		t.Errorf("got the tenants %s, %s and %s, want only the first two equal, and no key", a.Tenant, again.Tenant, b.Tenant)

@@ -84,7 +84,7 @@ func TestDownloadRedirectIsFollowedOnlyToConfiguredHosts(t *testing.T) {
 	}
 }
 
-func TestRedirectedResultsOfTwoAPIKeysShareNoConnection(t *testing.T) {
+func TestAPIKeysDoNotShareRedirectConnections(t *testing.T) {
 	var conns sync.Map // remote addresses of all connections
 	bucket := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) }))
 	defer bucket.Close()
@@ -111,7 +111,7 @@ func TestRedirectedResultsOfTwoAPIKeysShareNoConnection(t *testing.T) {
 	}
 }
 
-func TestAContentHostIsADNSName(t *testing.T) {
+func TestContentHostMustBeDNSName(t *testing.T) {
 	for host, ok := range map[string]bool{
 		"bucket.example": true, "bucket.example:8443": true, "": false, "https://bucket.example": false, "bucket.example/a": false,
 		"*.example": false, "bücket.example": false, "bucket。example": false,

@@ -24,7 +24,7 @@ func TestAPIKeyRejectionIsRememberedForSeconds(t *testing.T) {
 	})
 }
 
-func TestSharedAPIKeyRejectionLastsMinutesUnlessKeyIsAccepted(t *testing.T) {
+func TestSharedAPIKeyRejectionExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{upstream: requester{rejections: newRejections()}}
 		shared := Shared(nil)
@@ -53,7 +53,7 @@ func TestSharedAPIKeyRejectionLastsMinutesUnlessKeyIsAccepted(t *testing.T) {
 	})
 }
 
-func TestRejectionsAreRememberedUpToALimit(t *testing.T) {
+func TestNumberOfRememberedRejectionsIsLimited(t *testing.T) {
 	r := newRejections()
 	r.record(Credential{Tenant: "shared", Shared: true}, &Error{Kind: KindCredentialRejected})
 	for n := range rejectedLimit + 10 {

@@ -11,7 +11,7 @@ import (
 
 // After the time limit, a read from a request body fails with errLate if bytes are left. After the last byte, a
 // transport reads once more to receive EOF. That read must not fail with errLate.
-func TestTimedOutRequestBodyFailsUnlessFullySent(t *testing.T) {
+func TestIncompleteRequestBodyFailsAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read := func(n int) (left int, err error) {
 			b := timelyBody{bytes.NewReader(make([]byte, 8)), time.Now().Add(time.Second)}

@@ -209,7 +209,7 @@ func (e *endless) Read(p []byte) (int, error) {
 
 func (e *endless) Close() error { return nil }
 
-func TestABodyIsReadUpToALimitOnly(t *testing.T) {
+func TestResponseBodySizeIsLimited(t *testing.T) {
 	for op, call := range calls {
 		if op == opContent {
 			continue

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestRetryAfterIsSecondsOrADate(t *testing.T) {
+func TestRetryAfterHeaderAcceptsSecondsOrDate(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
 		"1": time.Second, " 30 ": 30 * time.Second, "120": 2 * time.Minute, "+5": 5 * time.Second,
@@ -62,7 +62,7 @@ func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return reply(r, f.status, http.Header{"Retry-After": {f.retryAfter}}, ""), nil
 }
 
-func TestUnavailabilityIsRetriedTwiceExceptForOrders(t *testing.T) {
+func TestServerErrorIsRetriedTwiceExceptForOrders(t *testing.T) {
 	for status, want := range map[int]int{0: 3, 500: 3, 502: 3, 503: 3, 400: 1, 401: 1, 402: 1, 403: 1, 404: 1, 408: 1, 409: 1, 429: 1, 302: 1} {
 		for op, call := range calls {
 			synctest.Test(t, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestRetriesAddAtMostTenPercentDuringOutage(t *testing.T) {
 	}
 }
 
-func TestRetryWaitsForRetryAfterWithinDeadline(t *testing.T) {
+func TestRetryIsDelayedByRetryAfterHeader(t *testing.T) {
 	for name, c := range map[string]struct {
 		retryAfter time.Duration
 		deadline   time.Duration
@@ -187,7 +187,7 @@ func TestRetryDelayEndsWithCallersContext(t *testing.T) {
 	})
 }
 
-func TestNotFoundAfterLostDeletionResponseCountsAsDeleted(t *testing.T) {
+func TestRetriedDeletionTreatsNotFoundAsSuccess(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []int // HTTP statuses of the catalog's responses; zero means that the response is lost
 		want    Kind

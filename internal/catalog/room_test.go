@@ -22,7 +22,7 @@ func listOf(t *testing.T, count int, members string) *List {
 	return list
 }
 
-func TestAListLeavesOutLongFields(t *testing.T) {
+func TestListOmitsLongFields(t *testing.T) {
 	long := `"` + strings.Repeat("x", 900<<10) + `"`
 	for members, want := range map[string]string{
 		`"inputs":{"prompt":LONG},"textOutput":"t"`:                                  "inputs",

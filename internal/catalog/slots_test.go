@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-func TestRequestWithoutFreeConnectionIsBusyAndNotReported(t *testing.T) {
+func TestRequestWithoutFreeConnectionFailsAsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx")

@@ -15,7 +15,7 @@ func TestFlagsMayPrecedeCommand(t *testing.T) {
 	}
 }
 
-func TestUsageErrorsNameInvalidArguments(t *testing.T) {
+func TestUsageErrorContainsInvalidArgument(t *testing.T) {
 	for line, want := range map[string]string{
 		"--addr models account":       `"models"`,
 		"--addr=models account":       `"models"`,

@@ -86,7 +86,7 @@ func wantFile(t *testing.T, path string, want []byte) {
 	}
 }
 
-func TestDownloadUsesServerFileNameAndLeavesNoOtherFiles(t *testing.T) {
+func TestDownloadUsesFileNameFromServer(t *testing.T) {
 	dir, c := t.TempDir(), newContent()
 	got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", dir, "-o", "json")
 	var answer struct {
@@ -208,7 +208,7 @@ func poem(t *testing.T, state easelv1.State) dialer {
 	}).serve(t)
 }
 
-func TestDownloadWritesTextToFileOrStandardOutput(t *testing.T) {
+func TestTextResultIsWrittenToFileOrStandardOutput(t *testing.T) {
 	const text = "grey water\nasks\n"
 	dial, dir := poem(t, succeeded), t.TempDir()
 	for _, test := range []struct{ out, path string }{
@@ -237,7 +237,7 @@ func TestDownloadWritesTextToFileOrStandardOutput(t *testing.T) {
 	}
 }
 
-func TestDownloadOfRenderWithoutResultFailsWithNoContent(t *testing.T) {
+func TestDownloadOfFailedRenderReportsNoContent(t *testing.T) {
 	dir := t.TempDir()
 	got := easelRun(t.Context(), poem(t, failed), "download", "gen_1", "--out", dir)
 	if names := directory(t, dir); got.exit != ExitFailure || !strings.Contains(got.stderr, "NO_CONTENT") || len(names) != 0 {

@@ -15,7 +15,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestEventsErrorForForwardedAPIKeySuggestsWatch(t *testing.T) {
+func TestEventsFollowErrorSuggestsWatchCommand(t *testing.T) {
 	dial := (&scripted{events: func(*easelv1.WatchEventsRequest, grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
 		return failing(codes.InvalidArgument, "INVALID_REQUEST", &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
 			{Field: "authorization", Description: "orders under your own API key have no events; use WatchGenerations"},
@@ -27,7 +27,7 @@ func TestEventsErrorForForwardedAPIKeySuggestsWatch(t *testing.T) {
 	}
 }
 
-func TestEventsFollowResumesAfterLostConnection(t *testing.T) {
+func TestEventsFollowCommandResumesAfterLostConnection(t *testing.T) {
 	written := time.Date(2026, 11, 30, 6, 0, 0, 0, time.UTC)
 	event := func(id, token string) *easelv1.WatchEventsResponse {
 		return &easelv1.WatchEventsResponse{ResumeToken: token, Message: &easelv1.WatchEventsResponse_Event{Event: &easelv1.Event{

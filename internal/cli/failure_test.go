@@ -127,7 +127,7 @@ func TestInvalidAPIKeyErrorNamesItsSource(t *testing.T) {
 	}
 }
 
-func TestFailedGenerateStillPrintsRenderAsJSON(t *testing.T) {
+func TestFailedGenerateCommandPrintsRenderAsJSON(t *testing.T) {
 	end := render("gen_1", failed)
 	end.FailureMessage = "no paint"
 	dial := ordering(func(_ *easelv1.WatchGenerationRequest, s oneStream) error { return sendRender(s, end) },
@@ -158,7 +158,7 @@ func TestFailedGenerateStillPrintsRenderAsJSON(t *testing.T) {
 	}
 }
 
-func TestAPIKeyErrorsNameSettingsWithoutShowingKey(t *testing.T) {
+func TestAPIKeyErrorDoesNotRevealKey(t *testing.T) {
 	const settings = "EASEL_API_KEY or --api-key-file"
 	for reason, want := range map[string]string{
 		"CREDENTIAL_MISSING":           "easel: no API key (UNAUTHENTICATED CREDENTIAL_MISSING)\n       Set " + settings + ".\n",

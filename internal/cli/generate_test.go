@@ -127,7 +127,7 @@ func TestInvalidExpireTimeIsRejectedBeforeOrdering(t *testing.T) {
 	}
 }
 
-func TestOrderWithUnknownOutcomePrintsIdempotencyKeyAtTimeout(t *testing.T) {
+func TestTimedOutGenerateCommandPrintsIdempotencyKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &orders{}
 		for range 99 {
@@ -144,7 +144,7 @@ func TestOrderWithUnknownOutcomePrintsIdempotencyKeyAtTimeout(t *testing.T) {
 	})
 }
 
-func TestOnlyCertainRejectionsReportThatNothingWasOrdered(t *testing.T) {
+func TestNotOrderedMessageRequiresDefiniteRejection(t *testing.T) {
 	refused := unsent(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
 	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
 	away := unsent(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
@@ -222,7 +222,7 @@ func TestErrorAdviceNeverLeadsToSecondOrder(t *testing.T) {
 	}
 }
 
-func TestExpiredUnplacedOrderSuggestsLaterExpireTime(t *testing.T) {
+func TestExpirationErrorSuggestsLaterExpireTime(t *testing.T) {
 	for _, err := range []error{notPlaced(codes.FailedPrecondition, "ORDER_EXPIRED"), unsent(codes.FailedPrecondition, "ORDER_EXPIRED")} {
 		got := easelRun(t.Context(), (&orders{errors: []error{err}}).serve(t), "generate", "studio/any")
 		if !strings.Contains(got.stderr, "       Nothing was ordered. Order again with a later --expire, or without it.\n") {
@@ -231,7 +231,7 @@ func TestExpiredUnplacedOrderSuggestsLaterExpireTime(t *testing.T) {
 	}
 }
 
-func TestJSONErrorHasOrderOutcomeAcrossAllAttempts(t *testing.T) {
+func TestJSONErrorStatesOrderOutcome(t *testing.T) {
 	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
 	for name, test := range map[string]struct {
 		errors []error
@@ -283,7 +283,7 @@ func TestInvalidAddressAndAPIKeyOverPlaintextAreRejected(t *testing.T) {
 	}
 }
 
-func TestInterruptedOrderPrintsIdempotencyKey(t *testing.T) {
+func TestInterruptedGenerateCommandPrintsIdempotencyKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		o := &orders{errors: []error{failing(codes.Unavailable, "", retryAfter(time.Minute))}}
@@ -295,7 +295,7 @@ func TestInterruptedOrderPrintsIdempotencyKey(t *testing.T) {
 	})
 }
 
-func TestGenerateWaitsForTextAndWritesIt(t *testing.T) {
+func TestGenerateCommandWritesTextResult(t *testing.T) {
 	o := &orders{}
 	dial := o.serve(t)
 	if got := easelRun(t.Context(), dial, "generate", "studio/any", "--watch", "-q"); got.stdout != "grey water\nasks\n" {

@@ -9,7 +9,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestDeleteWithAllowMissingDoesNotClaimDeletion(t *testing.T) {
+func TestDeleteWithAllowMissingFlagReportsAbsence(t *testing.T) {
 	var asked *easelv1.DeleteGenerationRequest
 	dial := (&scripted{remove: func(r *easelv1.DeleteGenerationRequest) error { asked = r; return nil }}).serve(t)
 	for _, test := range []struct {
@@ -43,7 +43,7 @@ func shelf(t *testing.T, renders int) dialer {
 	}}).serve(t)
 }
 
-func TestAListReadsPagesUpToItsLimit(t *testing.T) {
+func TestListCommandFetchesPagesUpToLimit(t *testing.T) {
 	dial := shelf(t, 1500)
 	for limit, renders := range map[int]int{1: 1, 20: 20, 100: 100, 150: 150, 1200: 1200, 1500: 1500, 9_999_999_999: 1500, 0: 1500} {
 		got := easelRun(t.Context(), dial, "list", "--limit", strconv.Itoa(limit), "-o", "json")

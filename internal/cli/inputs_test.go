@@ -25,7 +25,7 @@ func described() *easelv1.Model {
 	return m
 }
 
-func TestInputIsConvertedToFieldTypeOfModel(t *testing.T) {
+func TestInputIsConvertedToDeclaredType(t *testing.T) {
 	for _, test := range []struct{ argument, want string }{
 		{"prompt=a calm sea, at dusk", `{"prompt":"a calm sea, at dusk"}`},
 		{"prompt=17", `{"prompt":"17"}`},
@@ -95,7 +95,7 @@ func TestQuoteErrorForInvalidInputDoesNotMentionOrder(t *testing.T) {
 	}
 }
 
-func TestInputsKeepArgumentOrderAndRejectDuplicates(t *testing.T) {
+func TestDuplicateInputsAreRejected(t *testing.T) {
 	got, err := TypedInputs(described(), []string{"seed=1", "prompt=x", "draft=false"})
 	if want := `{"seed":1,"prompt":"x","draft":false}`; err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
@@ -105,14 +105,14 @@ func TestInputsKeepArgumentOrderAndRejectDuplicates(t *testing.T) {
 	}
 }
 
-func TestInputsOfModelWithoutFieldsAreJSONOrText(t *testing.T) {
+func TestInputTypeIsInferredWithoutModelFields(t *testing.T) {
 	got, err := TypedInputs(&easelv1.Model{ModelId: "m"}, []string{"a=1.50", "b=one", `c={"d":[]}`, "e=null", "f=01"})
 	if want := `{"a":1.50,"b":"one","c":{"d":[]},"e":null,"f":"01"}`; err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
 }
 
-func TestInputsJSONMustBeOneObjectAndIsKeptUnchanged(t *testing.T) {
+func TestInputsJSONMustBeOneObject(t *testing.T) {
 	const text = `{"seed": 9007199254740993, "weight": 0.10}`
 	if got, err := readObject("-", strings.NewReader(text+"\n")); err != nil || got != text {
 		t.Errorf("from standard input: %s, %v", got, err)
@@ -130,7 +130,7 @@ func TestInputsJSONMustBeOneObjectAndIsKeptUnchanged(t *testing.T) {
 	}
 }
 
-func TestAnInputComesFromAFile(t *testing.T) {
+func TestInputIsReadFromFile(t *testing.T) {
 	path := proctest.File(t, "a calm sea\nat dusk\n")
 	got, err := TypedInputs(described(), []string{"prompt=@" + path})
 	if want := `{"prompt":"a calm sea\nat dusk"}`; err != nil || got != want {
@@ -148,7 +148,7 @@ func TestAnInputComesFromAFile(t *testing.T) {
 	}
 }
 
-func TestNoCheckFlagSendsInputsUnchecked(t *testing.T) {
+func TestInputsAreNotCheckedWithNoCheckFlag(t *testing.T) {
 	o := &orders{}
 	got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "zebra=1", "seed=many", "--no-check")
 	if got.exit != ExitOK || len(o.got) != 1 || o.got[0].GetInputsJson() != `{"zebra":1,"seed":"many"}` {

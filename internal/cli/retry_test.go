@@ -34,7 +34,7 @@ func shaky(t *testing.T, o *orders, errors ...error) dialer {
 	}).serve(t)
 }
 
-func TestModelAndQuoteRequestsAreRetriedAfterServerDelay(t *testing.T) {
+func TestRetriesWaitForDelayRequestedByServer(t *testing.T) {
 	later := []error{
 		failing(codes.Unavailable, "UPSTREAM_UNAVAILABLE", retryAfter(2*time.Second)),
 		failing(codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", retryAfter(3*time.Second)),
@@ -80,7 +80,7 @@ func TestFailedModelRequestReportsThatNothingWasOrdered(t *testing.T) {
 	}
 }
 
-func TestSlowOrderReportsItsRetryAndWait(t *testing.T) {
+func TestGenerateCommandReportsRetries(t *testing.T) {
 	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(12*time.Second))
 	for form, waits := range map[string]string{"table": "no response to the order yet; waiting\n", "json": `{"note":"no response to the order yet; waiting"}`} {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // ownCodes matches the terminal codes that the program itself prints: colors, and codes that erase a line to update it.
 var ownCodes = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|36)m|\r\x1b\[J|\r\n`)
 
-func TestAttackByServerTextCannotInjectCodesIntoColorTerminal(t *testing.T) {
+func TestAttackByServerResponseIsEscapedOnColorTerminal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long; .ci/nightly runs this test")
 	}
@@ -41,7 +41,7 @@ func TestAttackByServerTextCannotInjectCodesIntoColorTerminal(t *testing.T) {
 	}
 }
 
-func TestAttackByResultIsEscapedOnTerminalAndRawInPipe(t *testing.T) {
+func TestAttackByResultIsEscapedOnTerminalOnly(t *testing.T) {
 	text := evilServer(easelv1.State_STATE_SUCCEEDED, true, codes.OK, "")
 	text.download = func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 		return failing(codes.FailedPrecondition, "NO_CONTENT")

@@ -172,7 +172,7 @@ func evilCommands(dir string) [][]string {
 	}
 }
 
-func TestAttackByServerTextCannotInjectTerminalCodes(t *testing.T) {
+func TestAttackByServerResponseCannotInjectTerminalCodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long; .ci/nightly runs this test")
 	}
@@ -232,7 +232,7 @@ func wantJSON(t *testing.T, what, text string) {
 	}
 }
 
-func TestAttackByFileNamesOrArgumentsCannotInjectCodes(t *testing.T) {
+func TestAttackByFileNameOrArgumentCannotInjectTerminalCodes(t *testing.T) {
 	dial := evilServer(easelv1.State_STATE_SUCCEEDED, false, codes.OK, terminaltest.Evil).serve(t)
 	for _, args := range [][]string{
 		{"download", "gen_1", "--out", t.TempDir() + "/"},

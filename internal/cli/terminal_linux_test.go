@@ -91,7 +91,7 @@ func (term *testTerminal) until(t *testing.T, text string) string {
 	}
 }
 
-func TestColorAndLiveLinesDependOnTerminal(t *testing.T) {
+func TestColorAndProgressLineDependOnTerminal(t *testing.T) {
 	dial := ordering(func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 		sendState(s, queued)
 		sendState(s, failed)

@@ -27,7 +27,7 @@ func counted(t *testing.T, asked *[]*easelv1.ListUsageRequest) dialer {
 	}}).serve(t)
 }
 
-func TestUsageIsATableWithASum(t *testing.T) {
+func TestUsageCommandPrintsTableWithTotals(t *testing.T) {
 	var asked []*easelv1.ListUsageRequest
 	got := easelRun(t.Context(), counted(t, &asked), "usage", "--by", "owner,label=campaign", "--since", "2026-11-01", "--until", "2026-11-30")
 	want := `OWNER   CAMPAIGN      ORDERS  FAILED  UNKNOWN  COST       REFUNDED  RESERVED
@@ -111,7 +111,7 @@ month budget  0.00 EUR of 0.00 EUR, until 2026-12-01 00:00:00
 	}
 }
 
-func TestListFlagsBecomeRequestFilter(t *testing.T) {
+func TestListCommandSendsFilterFromFlags(t *testing.T) {
 	var asked *easelv1.GenerationFilter
 	dial := (&scripted{list: func(r *easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse {
 		asked = r.Filter

@@ -140,7 +140,7 @@ func TestInterruptedWatchReportsThatRenderContinues(t *testing.T) {
 	})
 }
 
-func TestTimeoutEndsWaitAndIsReported(t *testing.T) {
+func TestWaitCommandReportsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 			sendState(s, queued)
@@ -253,7 +253,7 @@ func TestWatchPrintsOneJSONObjectPerLine(t *testing.T) {
 	})
 }
 
-func TestReconnectedWatchSendsKnownEtagsAndKeepsFilter(t *testing.T) {
+func TestReconnectedWatchSendsEtagsAndFilter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []*easelv1.WatchGenerationsRequest
 		ctx, interrupt := context.WithCancel(t.Context())
@@ -288,7 +288,7 @@ func TestReconnectedWatchSendsKnownEtagsAndKeepsFilter(t *testing.T) {
 	})
 }
 
-func TestLiveLineShowsAgeAndEstimatedTimeLeft(t *testing.T) {
+func TestProgressLineShowsAgeAndEstimatedTimeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var screen bytes.Buffer
 		s := &session{Console: terminal.NewConsole(&screen, &screen, func(string) string { return "" })}

@@ -45,7 +45,7 @@ func TestTextResultIsReadFromCatalogWhileStoreFails(t *testing.T) {
 	})
 }
 
-func TestCopyReadsAndCatalogFallbacksAreCounted(t *testing.T) {
+func TestReadsFromStoreAndFromCatalogAreCounted(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		file := picture(1000)
 		s.finish("g1", file)

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestCopyWithUncertainCommitIsNotDeleted(t *testing.T) {
+func TestCopyIsNotDeletedIfCommitOutcomeIsUnknown(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		if err := s.ledger.Close(); err != nil {
 			s.Fatal(err)

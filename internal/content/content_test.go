@@ -50,7 +50,7 @@ func TestAResultIsReadFromItsCopyWithoutTheCatalog(t *testing.T) {
 	})
 }
 
-func TestTextsAndEmptyFilesAreCopied(t *testing.T) {
+func TestEmptyFilesAndTextResultsAreCopied(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.texts["g1"], s.upstream.etags = "tide and stone", false })
 		s.order("g1")
@@ -188,7 +188,7 @@ func TestBrokenReadOfACopyCanBeResumed(t *testing.T) {
 
 // The outcome of a copy contains strings that the database would reject. They must be recorded in a valid form;
 // otherwise, the result would be copied again and again.
-func TestInvalidUTF8IsRecordedInValidForm(t *testing.T) {
+func TestInvalidUTF8IsReplacedBeforeRecording(t *testing.T) {
 	onEach(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.kind = "image/\xff\x00png" + strings.Repeat("ä", 200) })
 		s.store.set(func() { s.store.refuse = errors.New("x\xfe\x00" + strings.Repeat("ä", 200)) })
@@ -243,7 +243,7 @@ func TestDeletionRemovesCopyUnlessTeamKeepsIt(t *testing.T) {
 	}
 }
 
-func TestUnknownObjectsAreReportedAndNotDeleted(t *testing.T) {
+func TestUnknownFilesInContentStoreAreNotDeleted(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		for _, id := range []string{"g1", "g2", "g3", "g4"} {
 			s.finish(id, picture(1000))

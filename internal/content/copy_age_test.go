@@ -12,7 +12,7 @@ import (
 )
 
 // The database's clock must determine the age of a copy. The clock of the process is eight days ahead.
-func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
+func TestAgeOfCopyIsBasedOnDatabaseClock(t *testing.T) {
 	url, ahead := proctest.Database(t), time.Now().Add(8*24*time.Hour)
 	for name, row := range map[string]struct {
 		older string

@@ -17,7 +17,7 @@ import (
 
 // A process that is killed while it copies a result leaves a partial file behind. The next copy of the result deletes
 // this file.
-func TestNextCopyDeletesPartialFileOfKilledCopy(t *testing.T) {
+func TestIncompleteCopyIsDeletedByNextAttempt(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.finish("g1", picture(1000))
 		dead, sum := s.take(ledger.CopyJob), sha256.Sum256([]byte("g1"))
@@ -36,7 +36,7 @@ func TestNextCopyDeletesPartialFileOfKilledCopy(t *testing.T) {
 	})
 }
 
-func TestProcessWithARejectedAPIKeyCopiesNothing(t *testing.T) {
+func TestNoResultsAreCopiedWhileAPIKeyIsRejected(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.rejects = true })
 		s.finish("g1", picture(1000))
@@ -53,7 +53,7 @@ func TestProcessWithARejectedAPIKeyCopiesNothing(t *testing.T) {
 	})
 }
 
-func TestCopyUnderLostLeaseIsDiscarded(t *testing.T) {
+func TestCopyIsDiscardedAfterJobLeaseIsLost(t *testing.T) {
 	for name, locked := range map[string]string{"removed by the old holder": "", "removed by the new holder": "here/"} {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {

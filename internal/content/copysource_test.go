@@ -54,7 +54,7 @@ func TestInvalidResponseIsNotStoredAsCopy(t *testing.T) {
 	}
 }
 
-func TestCompatibleContentTypesAreCopied(t *testing.T) {
+func TestResultIsCopiedIfContentTypeIsCompatible(t *testing.T) {
 	for recorded, kind := range map[string]string{
 		"image/jpg": "image/jpeg", "image/png": "application/octet-stream", "application/octet-stream": "video/mp4", "text/html": "text/html; charset=utf-8",
 		"application/json": "application/json", "": "model/gltf+json",
@@ -73,7 +73,7 @@ func TestCompatibleContentTypesAreCopied(t *testing.T) {
 
 // A response that reports a missing result may come from a proxy in front of the catalog, so the result must be read
 // again.
-func TestMissingResultIsReadAgain(t *testing.T) {
+func TestCopyOfMissingResultIsRetried(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.texts["g1"] = "" }) // the catalog responds to requests for this content with 204
 		s.finish("g1", nil)
@@ -88,7 +88,7 @@ func TestMissingResultIsReadAgain(t *testing.T) {
 	})
 }
 
-func TestOperatorFetchesResultAgain(t *testing.T) {
+func TestOperatorCanCopyResultFromCatalog(t *testing.T) {
 	onEach(t, func(s *studio) {
 		ops := ledger.By{Actor: "ops", Origin: "here"}
 		s.restart(false)

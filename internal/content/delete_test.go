@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestOwnerDiscardsItsCopyUnlessItsTeamKeepsIt(t *testing.T) {
+func TestCopyCannotBeDiscardedByAnotherOwner(t *testing.T) {
 	own, other := "studio", "shop"
 	for name, row := range map[string]struct {
 		owner *string
@@ -111,7 +111,7 @@ func TestLockedCopyDelaysNoOtherDeletion(t *testing.T) {
 }
 
 // A process that is killed while it copies a result leaves a partial file behind. Erasure deletes this file too.
-func TestErasureDeletesPartialFilesOfKilledCopy(t *testing.T) {
+func TestErasureDeletesIncompleteCopies(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		o, other := s.finish("g1", picture(1000)), "g2"
 		s.finish(other, picture(1000))
@@ -131,7 +131,7 @@ func TestErasureDeletesPartialFilesOfKilledCopy(t *testing.T) {
 	})
 }
 
-func TestProcessWithoutStoreReportsUndeletedCopies(t *testing.T) {
+func TestOnlyProcessWithContentStoreDeletesCopies(t *testing.T) {
 	onEach(t, func(s *studio) {
 		s.finish("g1", picture(1000))
 		stop := s.run(s.results)

@@ -123,7 +123,7 @@ func TestLedgerCloneDeletesNoCopyOfOriginal(t *testing.T) {
 
 // After a restore, older copies must not be deleted until an operator has adopted them. A delete job that is running at
 // that time may already have skipped a copy, so the job must run again.
-func TestAdoptionDuringDeleteJobRepeatsDeletion(t *testing.T) {
+func TestAllowingDeletionOfCopiesRestartsRunningDeleteJob(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")
 		restore(func() {})
@@ -145,7 +145,7 @@ func TestAdoptionDuringDeleteJobRepeatsDeletion(t *testing.T) {
 	})
 }
 
-func TestAdoptedCopiesCanBeDeleted(t *testing.T) {
+func TestOperatorCanAllowDeletionOfCopiesAfterRestore(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0", "g1")
 		if wasCopied, err := s.ledger.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); wasCopied || err != nil {

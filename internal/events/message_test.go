@@ -48,7 +48,7 @@ func TestSecretFileMustContainOneOrTwoSecrets(t *testing.T) {
 	}
 }
 
-func TestADocumentIsACloudEvent(t *testing.T) {
+func TestWebhookBodyIsCloudEvent(t *testing.T) {
 	at := time.Date(2027, 1, 31, 12, 0, 0, 5000, time.UTC)
 	text, err := events.Document(ledger.Event{ID: "evt_1", Owner: "studio", Type: ledger.EventBudget, Subject: "day.2027-01-31", Percent: 80, Time: at, Data: `{"spentCents":"7"}`})
 	want := `{"specversion":"1.0","id":"evt_1","source":"/easel/teams/studio","type":"easel.budget.threshold","subject":"day.2027-01-31",` +

@@ -191,7 +191,7 @@ func TestRecoveredReceiverGetsAllEventsWithinOneMinute(t *testing.T) {
 
 // The retry delay of an event is a fraction of its delivery job's age. A new event is therefore retried soon, even
 // after a long outage.
-func TestNewFailureAfterOutageIsRetriedSoon(t *testing.T) {
+func TestRetryDelayOfNewEventIsShortAfterOutage(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var dead atomic.Bool
 		o.answer = func(string, post) (int, error) { return map[bool]int{true: 500, false: 200}[dead.Load()], nil }

@@ -156,7 +156,7 @@ func TestFailedJobDelaysOnlyLaterJobsOfItsQueue(t *testing.T) {
 	})
 }
 
-func TestOwnersTakeTurns(t *testing.T) {
+func TestJobsAlternateBetweenOwners(t *testing.T) {
 	onEach(t, func(o *office) {
 		o.add("studio", "", names("many", 200)...)
 		o.add("print", "", names("few", 5)...)
@@ -170,7 +170,7 @@ func TestOwnersTakeTurns(t *testing.T) {
 	})
 }
 
-func TestOwnersWithSlowJobsLeaveSlotsToOtherOwners(t *testing.T) {
+func TestSlowJobsDoNotBlockOtherOwners(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
 		kind := o.kind(func(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 			o.note(job.Ref)
@@ -196,7 +196,7 @@ func TestOwnersWithSlowJobsLeaveSlotsToOtherOwners(t *testing.T) {
 	})
 }
 
-func TestJobOfADeadProcessRunsAfterItsLease(t *testing.T) {
+func TestJobOfDeadProcessRunsAfterLeaseExpires(t *testing.T) {
 	onEach(t, func(o *office) {
 		o.add("studio", "", "left")
 		taken, err := o.TakeJobs(o.Context(), "test", "studio", 1)
@@ -232,7 +232,7 @@ func TestLostLeaseCancelsTheJob(t *testing.T) {
 	})
 }
 
-func TestFenceRejectsTheOutcomeOfALostLease(t *testing.T) {
+func TestFormerLeaseHolderCannotFinishJob(t *testing.T) {
 	onEach(t, func(o *office) {
 		o.add("studio", "", "job")
 		taken, err := o.TakeJobs(o.Context(), "test", "studio", 1)
@@ -261,7 +261,7 @@ func TestFenceRejectsTheOutcomeOfALostLease(t *testing.T) {
 	})
 }
 
-func TestJobScheduledTooFarInTheFutureIsDue(t *testing.T) {
+func TestJobWithImplausibleRunTimeRunsImmediately(t *testing.T) {
 	onEach(t, func(o *office) {
 		o.add("studio", "", "job")
 		o.exec(fmt.Sprintf(`UPDATE jobs SET run_time = run_time + %d`, (48 * time.Hour).Microseconds()))
@@ -360,7 +360,7 @@ func TestLeaseOfARunningJobIsRenewed(t *testing.T) {
 	})
 }
 
-func TestJobIsCanceledBeforeItsUnrenewableLeaseExpires(t *testing.T) {
+func TestJobIsCanceledIfLeaseRenewalFails(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
 		began, lasted := time.Time{}, time.Duration(0)
 		stop := o.start(o.kind(func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {

@@ -89,7 +89,7 @@ func TestOperatorActionsAreAuditedOnce(t *testing.T) {
 
 // Another process may erase some of the listed orders first. The audit trail must name only the orders that this call
 // erased.
-func TestAuditListsOnlyOrdersErasedByThisCall(t *testing.T) {
+func TestErasureAuditListsOnlyErasedOrders(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l, ids := open(t, url), map[string]string{}
 		for _, generation := range []string{"g1", "g2"} {

@@ -117,7 +117,7 @@ func testBulkWork(t *testing.T, url string, work bulkWork) {
 }
 
 // While bulk work runs, an order waits for at most one step of this work.
-func TestBulkWorkIsDoneInSteps(t *testing.T) {
+func TestBulkOperationsRunInSmallTransactions(t *testing.T) {
 	for name, work := range bulkWorks {
 		t.Run(name+"/SQLite", func(t *testing.T) { testBulkWork(t, "sqlite:"+t.TempDir()+"/book.db", work) })
 		t.Run(name+"/PostgreSQL", func(t *testing.T) { testBulkWork(t, proctest.Database(t), work) })

@@ -126,7 +126,7 @@ func TestResultCopyRequestedAgainGetsNewJob(t *testing.T) {
 	})
 }
 
-func TestResultCopyRequestedInLastAttemptGetsAnotherAttempt(t *testing.T) {
+func TestResultCopyRequestedDuringLastAttemptIsRetried(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
 		finish(t, l, takeOne(t, l, ledger.CopyJob), ledger.Outcome{Again: true, Problem: "not found"})

@@ -135,7 +135,7 @@ func TestALedgerInUseIsNotCopied(t *testing.T) {
 
 // Each table must be copied or be listed here as temporary. Otherwise, a table that a migration adds would be missing
 // from copies.
-func TestEveryTableIsCopiedOrListedAsTemporary(t *testing.T) {
+func TestEveryLedgerTableIsCopiedOrTemporary(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	l := open(t, url)
 	tables := l.Ask(t, `SELECT GROUP_CONCAT(name, ' ' ORDER BY name) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'`)
@@ -178,7 +178,7 @@ func TestBackupRunsWhileLedgerIsInUse(t *testing.T) {
 	}
 }
 
-func TestOneDatabaseUserMigratesLedgerForAnother(t *testing.T) {
+func TestPrivilegedDatabaseUserMigratesLedger(t *testing.T) {
 	owner := proctest.Database(t)
 	name := fmt.Sprintf("serving_%d", rand.Uint32())
 	change(t, owner, "CREATE ROLE "+name+" LOGIN PASSWORD 'p'")

@@ -117,7 +117,7 @@ func TestFinalStatesAreWrittenAsEvents(t *testing.T) {
 
 // A process may record an event for an owner before it has loaded a callers file with a receiver for that owner. The
 // event is then kept until a process that knows the receiver requests its delivery, or until an operator replays it.
-func TestEventIsKeptUntilItsReceiverIsKnown(t *testing.T) {
+func TestEventWaitsUntilReceiverIsConfigured(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(11)}))
 		for name, deliver := range map[string]func() error{
@@ -149,7 +149,7 @@ func TestEventIsKeptUntilItsReceiverIsKnown(t *testing.T) {
 	})
 }
 
-func TestOldKeptEventIsNotDelivered(t *testing.T) {
+func TestEventIsNotDeliveredIfReceiverIsAddedTooLate(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		o := eventConfig(ledger.Limits{})
 		teams := map[string]ledger.Team{"studio": {}}
@@ -169,7 +169,7 @@ func TestOldKeptEventIsNotDelivered(t *testing.T) {
 	})
 }
 
-func TestLaterEventIsDeliveredAfterKeptEvent(t *testing.T) {
+func TestWaitingEventIsDeliveredBeforeLaterEvents(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		teams := map[string]ledger.Team{"studio": {}}
 		o := eventConfig(ledger.Limits{})
@@ -189,7 +189,7 @@ func TestLaterEventIsDeliveredAfterKeptEvent(t *testing.T) {
 	})
 }
 
-func TestEventWithoutPossibleReceiverIsNotWritten(t *testing.T) {
+func TestNoEventIsWrittenForOwnerWithoutTeam(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		for name, forwarded := range map[string]bool{"without teams": false, "with a forwarded API key": true} {
 			o := eventConfig(ledger.Limits{})
@@ -279,7 +279,7 @@ func TestBudgetThresholdIsReportedOncePerPeriod(t *testing.T) {
 	})
 }
 
-func TestChargeAboveReservationReachesBudgetThreshold(t *testing.T) {
+func TestChargeAboveReservationTriggersThresholdEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(20)}))
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
@@ -350,7 +350,7 @@ func TestEventsOfAGenerationAreDeliveredInOrder(t *testing.T) {
 	})
 }
 
-func TestEventIsGivenUpAfterADay(t *testing.T) {
+func TestUndeliveredEventIsAbandonedAfterADay(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := ended(t, url)
 		failed := fail(t, l)
@@ -372,7 +372,7 @@ func TestEventIsGivenUpAfterADay(t *testing.T) {
 	})
 }
 
-func TestEventInFlightIsNotGivenUp(t *testing.T) {
+func TestDeliveryInFlightIsNotAbandoned(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := ended(t, url)
 		l.Exec(t, "UPDATE jobs SET begin_time = begin_time - 90000000000")

@@ -39,7 +39,7 @@ func feed(t *testing.T, l *ledger.Ledger, owner *string, after int64) (ids []str
 	return ids, last
 }
 
-func TestFeedSendsEachEventOnceAndInOrderPerSubject(t *testing.T) {
+func TestFeedReturnsEventsOfEachSubjectInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for n := 3; n > 0; n-- { // the positions follow neither the order of the rows nor the order of the times
@@ -62,7 +62,7 @@ func TestFeedSendsEachEventOnceAndInOrderPerSubject(t *testing.T) {
 	})
 }
 
-func TestTheFeedSkipsNoEventThatIsCommittedLate(t *testing.T) {
+func TestFeedIncludesEventsCommittedLate(t *testing.T) {
 	url := proctest.Database(t)
 	l := open(t, url)
 	db, err := sql.Open("pgx", url)
@@ -91,7 +91,7 @@ func TestTheFeedSkipsNoEventThatIsCommittedLate(t *testing.T) {
 	}
 }
 
-func TestTwoProcessesNumberEventsOnce(t *testing.T) {
+func TestConcurrentProcessesAssignUniqueEventNumbers(t *testing.T) {
 	url := proctest.Database(t)
 	one, other := open(t, url), open(t, url)
 	for n := range 1200 {
@@ -115,7 +115,7 @@ func TestTwoProcessesNumberEventsOnce(t *testing.T) {
 	}
 }
 
-func TestFeedStateReportsPositionOfDeletedEvents(t *testing.T) {
+func TestFeedStateReportsDeletedEvents(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		change(t, url, eventRow("studio", "old", 1, ledger.KeepEvents+time.Hour))
@@ -134,7 +134,7 @@ func TestFeedStateReportsPositionOfDeletedEvents(t *testing.T) {
 	})
 }
 
-func TestARestoredLedgerHasAnotherFeed(t *testing.T) {
+func TestRestoredLedgerHasNewFeedID(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		before, err := l.FeedState(t.Context(), "before")

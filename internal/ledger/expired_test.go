@@ -60,7 +60,7 @@ func TestExpiredOrderIsNotResent(t *testing.T) {
 	})
 }
 
-func TestLeaseEndsWithTheExpireTime(t *testing.T) {
+func TestLeaseEndsAtExpireTimeOfOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		const rest = 5 * time.Second
@@ -82,7 +82,7 @@ func TestLeaseEndsWithTheExpireTime(t *testing.T) {
 	})
 }
 
-func TestRejectedExpiredOrderReleasesEveryBudget(t *testing.T) {
+func TestRejectionOfExpiredOrderReleasesAllBudgets(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		limited := func(key string) ledger.Request {

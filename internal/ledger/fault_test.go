@@ -11,7 +11,7 @@ import (
 // An operator declares an order rejected while its POST is still in flight. This frees the idempotency key, and
 // the caller uses the key for a second order. Then the catalog returns a generation for the first order. The
 // ledger must record it as the generation of the first order.
-func TestLateGenerationIsRecordedForFirstOrderOfReusedKey(t *testing.T) {
+func TestLateGenerationIsAssignedToItsOriginalOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("monday"))

@@ -127,7 +127,7 @@ func percentages(t *testing.T, l *ledger.Ledger, owner string) (all []int64) {
 	return all
 }
 
-func TestTeamAndTotalBudgetsHaveOwnThresholds(t *testing.T) {
+func TestTeamAndTotalBudgetsHaveSeparateThresholds(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		o := eventConfig(ledger.Limits{})
 		team, total := ledger.Limits{DailyCents: cents(22)}, ledger.Limits{DailyCents: cents(44)}

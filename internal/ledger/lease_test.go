@@ -49,7 +49,7 @@ func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
 	return all
 }
 
-func TestLeaseFromBeforeClockCorrectionIsExpired(t *testing.T) {
+func TestLeaseExpiresAfterClockIsSetBack(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		write(t, l, request("called"))

@@ -133,7 +133,7 @@ func TestRepeatedRequestReturnsPlacedOrder(t *testing.T) {
 	})
 }
 
-func TestCertainRejectionFreesIdempotencyKeyAndBudget(t *testing.T) {
+func TestRejectionReleasesIdempotencyKeyAndBudget(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		r := request("k")
@@ -164,7 +164,7 @@ func TestOrderHasOneLeaseAtATime(t *testing.T) {
 	})
 }
 
-func TestARenewedLeaseEndsWithTheResendWindow(t *testing.T) {
+func TestRenewedLeaseDoesNotOutlastResendWindow(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
@@ -193,7 +193,7 @@ func lapse(t *testing.T, l *ledger.Ledger, url string) {
 	change(t, url, "UPDATE orders SET leased_until = 0")
 }
 
-func TestExpiredLeaseHolderOverwritesNoOutcome(t *testing.T) {
+func TestFormerLeaseHolderCannotOverwriteOutcome(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("k"))
@@ -323,7 +323,7 @@ func TestALedgerBelongsToOneCatalog(t *testing.T) {
 
 // If Conclusion.Written is set, Conclude tries to record the outcome without reading the order's row. It must notice if
 // the row has changed in the meantime.
-func TestConcludeDetectsOrderChangedSinceWrite(t *testing.T) {
+func TestConcurrentChangeOfOrderIsDetected(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		cost := int64(9)

@@ -179,7 +179,7 @@ func TestObservationOfLockedOrderFailsFast(t *testing.T) {
 	}
 }
 
-func TestObservationsAreRecordedTogetherOrNotAtAll(t *testing.T) {
+func TestObservationsAreRecordedAtomically(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		seen := map[string]ledger.Observation{"g-nobody's": {Observation: lifecycle.Observation{Status: lifecycle.Succeeded}}}

@@ -33,7 +33,7 @@ func TestOrderIsFoundByEachOfItsIdentifiers(t *testing.T) {
 	})
 }
 
-func TestOrdersWithMoneyReservedAreListed(t *testing.T) {
+func TestOrdersWithReservedMoneyAreListed(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("placed")), lifecycle.Named, "g1") // this order is charged 9 of its 11 reserved cents

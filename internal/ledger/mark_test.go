@@ -40,7 +40,7 @@ func dumped(t *testing.T, from, to string, flags ...string) string {
 	return to
 }
 
-func TestRestoredBackupHoldsOrdersInFlightUntilRepeated(t *testing.T) {
+func TestOrdersInFlightAreNotResentAfterRestore(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("first"))
@@ -88,7 +88,7 @@ func closed(t *testing.T, url string) (id string) {
 	return id
 }
 
-func TestRestoredCommandMarksTheLedger(t *testing.T) {
+func TestLedgerRestoredCommandHoldsUnresolvedOrders(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("first"))
@@ -111,7 +111,7 @@ func TestRestoredCommandMarksTheLedger(t *testing.T) {
 	})
 }
 
-func TestCopySealsTheOldLedger(t *testing.T) {
+func TestLedgerIsSealedAfterItIsCopied(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
 		id, to := closed(t, from), "sqlite:"+filepath.Join(t.TempDir(), "to.db")
 		mustCopy(t, from, to)

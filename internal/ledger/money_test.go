@@ -104,7 +104,7 @@ func TestGenerationOfAnotherOwnerIsNotFound(t *testing.T) {
 	})
 }
 
-func TestLookupAcceptsMoreIDsThanQueryParameters(t *testing.T) {
+func TestLookupAccepts70000GenerationIDs(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
@@ -115,7 +115,7 @@ func TestLookupAcceptsMoreIDsThanQueryParameters(t *testing.T) {
 	})
 }
 
-func TestLongestUnobservedGenerationIsDueFirst(t *testing.T) {
+func TestLeastRecentlyObservedGenerationIsDueFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for _, g := range []string{"g1", "g2", "g3"} {

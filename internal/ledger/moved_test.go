@@ -17,7 +17,7 @@ func moved(key string) ledger.Request {
 	return r
 }
 
-func TestIdempotencyKeyStaysTakenWhenCallerChangesTeam(t *testing.T) {
+func TestCallerCannotReuseIdempotencyKeyInNewTeam(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for _, r := range []ledger.Request{request("k"), moved("k")} { // both calls look up the key before either order is written
@@ -73,7 +73,7 @@ func TestConcurrentRequestsInTwoTeamsWriteOneOrder(t *testing.T) {
 	})
 }
 
-func TestOrderOfCallerRemovedMeanwhileIsNotWritten(t *testing.T) {
+func TestOrderOfRemovedCallerIsNotWritten(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		removed := errors.New("the caller was removed")
@@ -129,7 +129,7 @@ func TestALedgerBelongsToOneAccount(t *testing.T) {
 }
 
 // When the resend window of an order ends, its reserved amount is counted as spent, but its outcome remains unknown.
-func TestReservationIsSpentWhenResendWindowEnds(t *testing.T) {
+func TestReservationCountsAsSpentAfterResendWindow(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		limits := ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(100)}

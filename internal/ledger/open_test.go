@@ -58,7 +58,7 @@ func TestOrdersPastResendWindowDoNotCountAsOpen(t *testing.T) {
 	})
 }
 
-func TestTheBytesOfAnOrderAreForgottenAfterResendWindow(t *testing.T) {
+func TestTheBytesOfAnOrderRequestAreDeletedAfterResendWindow(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		free := request("k")

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-func TestRecentlyPlacedOrdersIncludeLateGenerationIDs(t *testing.T) {
+func TestRecentOrdersAreSelectedByPlacedTime(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		late := request("late")
@@ -29,7 +29,7 @@ func TestRecentlyPlacedOrdersIncludeLateGenerationIDs(t *testing.T) {
 	})
 }
 
-func TestRecentlyEndedReturnsOnlyNewFinalStates(t *testing.T) {
+func TestOnlyRecentFinalStatesAreReturned(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for _, key := range []string{"failed", "same", "deleted", "placed"} {

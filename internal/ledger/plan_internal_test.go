@@ -58,7 +58,7 @@ func TestSelectiveOrderQueriesUseIndexes(t *testing.T) {
 
 // The numbers of failed copies and of erased orders grow over time, so background work must not read all of them.
 // Each replica counts the failed copies every 15 s, and looks for orders to erase every hour.
-func TestBackgroundWorkSeeksInIndexes(t *testing.T) {
+func TestBackgroundQueriesUseIndexes(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		l := opened(t, url)
 		toErase := `SELECT id FROM orders WHERE ` + strings.NewReplacer("$1", "'studio'", "$2", "1", "$3", "100").Replace(erasable)

@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-func TestFirstRejectionOfPeriodReportsRemainingBudget(t *testing.T) {
+func TestBudgetErrorContainsRemainingAmount(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l, limit := open(t, url), int64(10)
 		for _, limits := range []ledger.Limits{{DailyCents: &limit}, {MonthlyCents: &limit}} {

@@ -16,7 +16,7 @@ func attend(t *testing.T, l *ledger.Ledger, replica string, polls bool, want int
 	}
 }
 
-func TestReplicaIsCountedWhileItPollsAndRenews(t *testing.T) {
+func TestOnlyActivePollingReplicasAreCounted(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		attend(t, l, "a", false, 0)

@@ -13,7 +13,7 @@ import (
 
 // This test measures orders with an idempotency key of 40 characters and a record of 600 bytes. docs/operators.md states
 // the sizes that the test logs with -v.
-func TestTheBytesOfAnOrderStayBelowLimit(t *testing.T) {
+func TestTheBytesOfAnOrderInLedgerStayBelowLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("too slow with -short: .ci/nightly runs it")
 	}

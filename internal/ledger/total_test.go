@@ -51,7 +51,7 @@ func (r *requests) Write(message []byte) (int, error) {
 
 // A transaction that updates a total budget locks the budget's row. The orders of all owners wait for
 // this lock, so it may be held only for one query and the commit.
-func TestTheTotalLockIsHeldForOneQueryAndTheCommit(t *testing.T) {
+func TestTotalBudgetLockIsHeldBriefly(t *testing.T) {
 	sent := &requests{}
 	relay := newRelay(t, proctest.Database(t), sent)
 	l := openTelling(t, relay.url(t, "exec"), eventConfig(ledger.Limits{DailyCents: cents(12)})) // each order reaches a threshold of the budget

@@ -60,7 +60,7 @@ func receive(n int, started <-chan string) (names []string) {
 	return names
 }
 
-func TestOneRequestStartsAloneAfterPause(t *testing.T) {
+func TestPauseEndsWithSingleProbeRequest(t *testing.T) {
 	for _, row := range []struct {
 		outcome limiter.Outcome // outcome of the first request
 		next    time.Duration   // time after which the next request gets a permit
@@ -100,7 +100,7 @@ func TestOneRequestStartsAloneAfterPause(t *testing.T) {
 	}
 }
 
-func TestPausesWithoutRetryAfterDoubleUpToAMinute(t *testing.T) {
+func TestPauseDoublesUpToOneMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter.New(8)
 		for n, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
@@ -117,7 +117,7 @@ func TestPausesWithoutRetryAfterDoubleUpToAMinute(t *testing.T) {
 	})
 }
 
-func TestALateThrottleDoesNotLengthenTheNextPause(t *testing.T) {
+func TestConcurrentThrottledResponsesCauseOnePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, late := limiter.New(8), limiter.Result{Outcome: limiter.Throttled}
 		first, second, third := acquire(t, l, limiter.Request{}), acquire(t, l, limiter.Request{}), acquire(t, l, limiter.Request{})
@@ -269,7 +269,7 @@ func TestTheDailyCapAllowsOneOrderAMinute(t *testing.T) {
 	})
 }
 
-func TestOrdersStartBeforeReadsAndReadsBeforePolls(t *testing.T) {
+func TestLimiterPrioritizesOrdersOverReadsAndPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter.New(1)
 		held := acquire(t, l, limiter.Request{})
@@ -281,7 +281,7 @@ func TestOrdersStartBeforeReadsAndReadsBeforePolls(t *testing.T) {
 	})
 }
 
-func TestStateReportsEarliestArrivalOfWaitingRequests(t *testing.T) {
+func TestLimiterReportsOldestWaitingRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, arrived := limiter.New(1), time.Now()
 		held := acquire(t, l, limiter.Request{})
@@ -295,7 +295,7 @@ func TestStateReportsEarliestArrivalOfWaitingRequests(t *testing.T) {
 	})
 }
 
-func TestUnservedRequestsDoNotUseTheirOwnersShare(t *testing.T) {
+func TestThrottledRequestDoesNotReduceOwnersShare(t *testing.T) {
 	for o, want := range map[limiter.Outcome]string{limiter.Unused: "abba", limiter.Throttled: "abba", limiter.Rejected: "abab"} {
 		synctest.Test(t, func(t *testing.T) {
 			l, started := limiter.New(1), ""
@@ -320,7 +320,7 @@ func TestUnservedRequestsDoNotUseTheirOwnersShare(t *testing.T) {
 	}
 }
 
-func TestPollsKeepToTheirRate(t *testing.T) {
+func TestPollsStayWithinConfiguredRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, began := limiter.New(8), time.Now()
 		l.SetPollRate(2)
@@ -472,7 +472,7 @@ func TestConsecutiveFailuresExhaustRetries(t *testing.T) {
 	}
 }
 
-func TestASetRemovesIdleLimiters(t *testing.T) {
+func TestIdleLimitersAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := limiter.NewSet()
 		acquire(t, s.Of(key), limiter.Request{}).Release(limiter.Result{Outcome: limiter.Unavailable, RetryAfter: 2 * time.Minute})

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestOrderWithBrokenResponseIsResentAndChargedOnce(t *testing.T) {
+func TestOrderResentAfterBrokenResponseIsChargedOnce(t *testing.T) {
 	for name, fault := range map[string]sandbox.Fault{
 		"reset before the response":   {AfterCommit: true, Reset: true},
 		"response cut off":            {Cut: true, CutAfter: 10},
@@ -123,7 +123,7 @@ func TestOrderIsNotSentIfPriceExceedsItsMaxCost(t *testing.T) {
 	})
 }
 
-func TestRepeatOfOrderThatMayExistSkipsPriceCheck(t *testing.T) {
+func TestRetryAfterUnknownOutcomeSkipsPriceCheck(t *testing.T) {
 	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Hang: true})
 		order := s.order("k")

@@ -138,7 +138,7 @@ func TestDifferentOrderWithUsedIdempotencyKeyIsNotSent(t *testing.T) {
 	})
 }
 
-func TestAllAttemptsHaveSameAPIKeyIdempotencyKeyAndBody(t *testing.T) {
+func TestAllAttemptsUseSameKeysAndBody(t *testing.T) {
 	numbered := order{ModelID: "m/1", Inputs: []byte(`{"n": 9007199254740993}`), IdempotencyKey: "key-1"}
 	for name, steps := range map[string][]step{
 		"two 503s first":      {away, away, placed},
@@ -171,7 +171,7 @@ func TestAllAttemptsHaveSameAPIKeyIdempotencyKeyAndBody(t *testing.T) {
 	}
 }
 
-func TestDefinitelyRejectedOrderIsSentWithNewAPIKey(t *testing.T) {
+func TestRejectedOrderCanBeSentWithNewAPIKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &script{steps: []step{{status: 401, body: `{"code":"INVALID_API_KEY"}`}, placed}}
 		c := newTestClient(t, upstream)
@@ -247,7 +247,7 @@ func TestAttemptsContinueForLimitedTimeAfterCallerCancels(t *testing.T) {
 	}
 }
 
-func TestAttemptsStopWhenCloseTimesOut(t *testing.T) {
+func TestAttemptsStopAfterShutdownTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &script{steps: []step{away}}
 		c := newTestClient(t, upstream)

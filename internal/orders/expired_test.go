@@ -31,7 +31,7 @@ func wantExpired(t *testing.T, err error, want orders.Outcome) {
 
 // Every attempt fails, and the order expires long before the caller's deadline. No attempt may be sent after the
 // order has expired.
-func TestAttemptsEndWithTheExpireTime(t *testing.T) {
+func TestAttemptsStopAtExpireTimeOfOrder(t *testing.T) {
 	const left = 3 * time.Second
 	for name, test := range map[string]struct {
 		answer step

@@ -33,7 +33,7 @@ func (s *stack) backup() []byte {
 	return copied
 }
 
-func TestRepeatRestoresOrderMissingFromRestoredLedger(t *testing.T) {
+func TestRepeatedRequestRestoresOrderMissingFromBackup(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		mustPlace(s, s.replica(), "known", "a harbour")
 		older := s.backup()

@@ -98,7 +98,7 @@ func TestOrdersWaitDuringPauseRequestedByCatalog(t *testing.T) {
 	}
 }
 
-func TestOrderThatCannotWaitFailsImmediatelyAndIsNotSent(t *testing.T) {
+func TestOrderFailsImmediatelyIfPauseExceedsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &busyCatalog{refusal: step{status: 429}, retryAfter: "30", until: time.Now().Add(30 * time.Second)}
 		c := newTestClient(t, upstream)
@@ -133,7 +133,7 @@ func TestOrderThatCannotWaitFailsImmediatelyAndIsNotSent(t *testing.T) {
 	})
 }
 
-func TestWaitingOrderIsNotResentAsAbandoned(t *testing.T) {
+func TestWaitingOrderIsNotTreatedAsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &busyCatalog{refusal: step{status: 429}, retryAfter: "100", until: time.Now().Add(100 * time.Second)}
 		c := newTestClient(t, upstream)
@@ -151,7 +151,7 @@ func TestWaitingOrderIsNotResentAsAbandoned(t *testing.T) {
 	})
 }
 
-func TestAnOrderThatIsSentAgainHasTheWeightOfItsOwner(t *testing.T) {
+func TestResentOrderUsesWeightOfItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &busyCatalog{refusal: step{status: 500}, until: time.Now().Add(time.Minute)}
 		c := newTestClient(t, upstream)
@@ -167,7 +167,7 @@ func TestAnOrderThatIsSentAgainHasTheWeightOfItsOwner(t *testing.T) {
 	})
 }
 
-func TestAnOrderThatMayExistIsResentWhileTheDailyCapIsReached(t *testing.T) {
+func TestUncertainOrderIsResentDespiteDailyCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		capped := step{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}
 		upstream := &script{steps: []step{capped, away, placed}}
@@ -215,7 +215,7 @@ func TestResendsAreLimitedWhileDailyCapIsReached(t *testing.T) {
 	})
 }
 
-func TestTheLeaseLastsDuringALongPause(t *testing.T) {
+func TestOrderLeaseIsKeptDuringCatalogPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &busyCatalog{refusal: step{status: 503}, retryAfter: "45", until: time.Now().Add(time.Second)}
 		c := newTestClient(t, upstream)

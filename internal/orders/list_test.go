@@ -23,7 +23,7 @@ func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) life
 	return r.list(ledger.Filter{})[0].Status
 }
 
-func TestIncompleteListedFinalStateIsRead(t *testing.T) {
+func TestIncompleteFinalStateInListIsReadIndividually(t *testing.T) {
 	for name, row := range map[string]struct {
 		without string // field that the list omits
 		told    []string
@@ -63,7 +63,7 @@ func TestIncompleteListedFinalStateIsRead(t *testing.T) {
 	}
 }
 
-func TestListedFinalStateOfUnpolledOrderIsRecorded(t *testing.T) {
+func TestFinalStateInListIsRecordedForUnpolledOrder(t *testing.T) {
 	for name, place := range map[string]func(*replica) (catalog.Credential, catalog.Generation){
 		"forwarded API key": placeForwarded,
 		"settled order": func(r *replica) (catalog.Credential, catalog.Generation) {

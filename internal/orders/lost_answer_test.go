@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestRepeatReturnsPlacedOrderDespiteFailedRead(t *testing.T) {
+func TestRepeatedRequestSucceedsIfStateReadFails(t *testing.T) {
 	for name, fault := range map[string]sandbox.Fault{
 		"404": {Status: 404, Body: `{}`}, "500": {Status: 500}, "reset": {Reset: true},
 	} {
@@ -43,7 +43,7 @@ func (s *clientStack) briefly(o order, want catalog.Kind) {
 	s.finish()
 }
 
-func TestOrderThatExhaustedBalanceIsNotReportedAsRejected(t *testing.T) {
+func TestOrderMayExistDespiteInsufficientFundsError(t *testing.T) {
 	inClientStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *clientStack) { // the balance of 1 cent is sufficient for one haiku
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)

@@ -42,7 +42,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func TestTermsAreCheckedAgainAfterQuote(t *testing.T) {
+func TestCallerAndBudgetAreRecheckedAfterQuote(t *testing.T) {
 	removed := errors.New("the caller was removed")
 	for name, row := range map[string]struct {
 		terms orders.Terms
@@ -75,7 +75,7 @@ func TestTermsAreCheckedAgainAfterQuote(t *testing.T) {
 
 // While one call requests a quote, another call places the same order. The price is above the first call's limit. If
 // the calls use different replicas, the error of the first call must not report that the order was not placed.
-func TestRejectionDoesNotDenyOrderPlacedByOtherReplica(t *testing.T) {
+func TestOrderOnAnotherReplicaMakesRejectionUncertain(t *testing.T) {
 	for name, same := range map[string]bool{"on another replica": false, "on the same replica": true} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -107,7 +107,7 @@ func TestRejectionDoesNotDenyOrderPlacedByOtherReplica(t *testing.T) {
 
 // The catalog responds that the idempotency key was used for another order. That order may be an earlier attempt of the
 // same order, so the outcome is unknown.
-func TestKeyReuseErrorFromCatalogMeansUnknownOutcome(t *testing.T) {
+func TestCatalogKeyReuseErrorLeavesOutcomeUnknown(t *testing.T) {
 	for body, status := range map[string]int{
 		`{"code":"IDEMPOTENCY_KEY_REUSED","message":"it stands for another order"}`:                          http.StatusConflict,
 		`{"code":"IDEMPOTENCY_CONFLICT","message":"another one"}`:                                            http.StatusUnprocessableEntity,
@@ -132,7 +132,7 @@ func TestKeyReuseErrorFromCatalogMeansUnknownOutcome(t *testing.T) {
 
 // The catalog rejects the API key of one replica. The replica cannot settle orders, and must leave them to other
 // replicas.
-func TestReplicaWithRejectedAPIKeyLeavesSettlingToOthers(t *testing.T) {
+func TestOrdersAreSettledDespiteOneRejectedAPIKey(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		revoked, good := s.replica(), s.replica()
 		mustPlace(s, good, "k", "a harbour [fail]")
@@ -158,7 +158,7 @@ func TestReplicaWithRejectedAPIKeyLeavesSettlingToOthers(t *testing.T) {
 
 // The connection of the first attempt fails, so the catalog may have accepted this attempt. The rejection of the second
 // attempt is therefore definite only if the catalog checks the idempotency key before the balance.
-func TestRejectionIsDefiniteIfCatalogChecksIdempotencyKeyFirst(t *testing.T) {
+func TestRejectionIsDefiniteIfKeyIsCheckedBeforeBalance(t *testing.T) {
 	for keyFirst, state := range map[bool]lifecycle.State{false: lifecycle.Open, true: lifecycle.Refused} {
 		t.Run(fmt.Sprint(keyFirst), func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -219,7 +219,7 @@ func TestReasonForRejectedResendIsLoggedAndRecorded(t *testing.T) {
 
 // A rejection that may come from a proxy, or that mentions the idempotency key, does not prove that the order was not
 // placed.
-func TestRejectionThatMayComeFromProxyIsNotDefinite(t *testing.T) {
+func TestPossibleProxyRejectionLeavesOutcomeUnknown(t *testing.T) {
 	for name, fault := range map[string]sandbox.Fault{
 		"HTML page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},
 		"request too large":      {Status: http.StatusRequestEntityTooLarge, Body: `{"code":"TOO_LARGE","message":"too large"}`},
@@ -253,7 +253,7 @@ func TestRejectionThatMayComeFromProxyIsNotDefinite(t *testing.T) {
 
 // An operator can replace an earlier decision about an order. The generation that was first assigned to the order then
 // belongs to no owner, so callers can't see it.
-func TestGenerationReplacedByOperatorHasNoOwner(t *testing.T) {
+func TestOwnerCannotSeeReplacedGeneration(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r, ctx, owner := s.replica(), s.Context(), "studio"
 		r.befores(broken("studio"))
@@ -313,7 +313,7 @@ func TestFrozenProcessSendsNoOrderAfterResendWindow(t *testing.T) {
 
 // With a forwarded API key, the ledger does not contain the request body of an order. A repeat is sent only if its body
 // is identical to the body of the first attempt.
-func TestRepeatWithDifferentBodyBytesIsNotSent(t *testing.T) {
+func TestRepeatedRequestWithDifferentBodyIsNotSent(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		cred := catalog.Forwarded(catalog.NewSecret(s.key))
 		place := func(r *replica, inputs string) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-func TestRepeatOnOtherReplicaReturnsSameGeneration(t *testing.T) {
+func TestRepeatedRequestPlacesOneOrderAcrossReplicas(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		first, err := s.replica().place("studio", "k", "a harbour")
 		if err != nil || first.Replayed {
@@ -136,7 +136,7 @@ func (s *stack) afterWaiting(limit int64) (err error) {
 	return err
 }
 
-func TestRejectionAfterOtherReplicasRejectionIsDefinite(t *testing.T) {
+func TestOrderRejectedOnTwoReplicasIsNotPlaced(t *testing.T) {
 	t.Run("rejected by the catalog", func(t *testing.T) {
 		inStack(t, 0, func(s *stack) {
 			limit := s.price()

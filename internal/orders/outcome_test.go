@@ -97,7 +97,7 @@ func TestEachFailedOrderReportsItsOutcome(t *testing.T) {
 	}
 }
 
-func TestGenerationReturnedForTwoOrdersIsLedgerFault(t *testing.T) {
+func TestSameGenerationForTwoOrdersIsReportedAsFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClient(t, &script{steps: []step{placed}}) // the catalog returns the same generation for every order
 		other := plainOrder

@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-func TestTooManyOrdersErrorReportsNotPlacedByThisCall(t *testing.T) {
+func TestTooManyOrdersErrorReportsOrderNotPlaced(t *testing.T) {
 	for _, tooMany := range []error{ledger.ErrTooManyOpen, ledger.ErrTooManyRefused} {
 		err := (&placing{}).unasked(tooMany)
 		if e, ok := err.(*Error); !ok || e.Outcome != NotPlacedByThisCall || catalog.KindOf(err) != catalog.KindBusy { //nolint:errorlint // exact type

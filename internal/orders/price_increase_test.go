@@ -35,7 +35,7 @@ func TestChargeAboveQuoteIsLoggedAndCounted(t *testing.T) {
 	})
 }
 
-func TestChargeAboveQuoteReadLaterIsLoggedAndCountedOnce(t *testing.T) {
+func TestLateChargeAboveQuoteIsReportedOnce(t *testing.T) {
 	for name, read := range map[string]func(*replica, catalog.Generation){
 		"by a poll":      (*replica).poll,
 		"by the settler": func(r *replica, _ catalog.Generation) { settles(3*time.Minute, r) },

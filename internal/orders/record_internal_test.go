@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-func TestRecordKeepsAllFieldsExceptInputsTextAndExtra(t *testing.T) {
+func TestEncodedRecordOmitsInputsAndResultText(t *testing.T) {
 	size, cost, text, at := int64(7), int64(11), "a text", time.Date(2026, 11, 23, 1, 2, 3, 4, time.UTC)
 	full := catalog.Generation{
 		ID: "g1", ModelID: "studio/poster", State: catalog.StateSucceeded, Status: "succeeded", CostCents: &cost,
@@ -29,7 +29,7 @@ func TestRecordKeepsAllFieldsExceptInputsTextAndExtra(t *testing.T) {
 	}
 }
 
-func TestRecordedVersionHasStableEtag(t *testing.T) {
+func TestEtagOfRecordedStateIsStable(t *testing.T) {
 	seen := catalog.Generation{ID: "g1", State: catalog.StateSucceeded, Inputs: catalog.Value(`{"prompt":"a harbour"}`)}.Version()
 	deleted := catalog.Generation{ID: "g1", State: catalog.StateDeleted}.Version()
 	filled := seen

@@ -43,7 +43,7 @@ func TestFailingOrdersOfOneTeamDelayNoOtherTeam(t *testing.T) {
 	})
 }
 
-func TestRecoverySendsAttemptUnderEachLease(t *testing.T) {
+func TestEachRecoveryLeaseIsUsedForAnAttempt(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.loses("studio", "k")

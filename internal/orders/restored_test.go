@@ -35,7 +35,7 @@ func backupInFlight(s *stack, key string) (copied []byte) {
 	return copied
 }
 
-func TestRestoredLedgerResendsNoOrderByItself(t *testing.T) {
+func TestRestoredOrderIsNotResentAutomatically(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		backup := backupInFlight(s, "first")
 		mustPlace(s, s.replica(), "second", "a harbour")
@@ -54,7 +54,7 @@ func TestRestoredLedgerResendsNoOrderByItself(t *testing.T) {
 	})
 }
 
-func TestRestoredLedgerDoesNotReportNotPlaced(t *testing.T) {
+func TestRejectionIsNotDefiniteAfterRestore(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		s.restore(backupInFlight(s, "first"))
 		r := s.replica()

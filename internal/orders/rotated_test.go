@@ -50,7 +50,7 @@ func TestAPIKeyRotationDuringRecoveryCausesNoSecondCharge(t *testing.T) {
 	})
 }
 
-func TestOwnUncertainAttemptKeepsOutcomeUnknown(t *testing.T) {
+func TestOutcomeStaysUnknownAfterUncertainAttempt(t *testing.T) {
 	for name, row := range map[string]struct {
 		meanwhile func(*stack, ledger.Order)
 		refused   bool // whether the caller loses, during the attempt, its permission to order this model
@@ -98,7 +98,7 @@ func TestOwnUncertainAttemptKeepsOutcomeUnknown(t *testing.T) {
 	}
 }
 
-func TestOrderTimeIsTimeOfLedgerEntry(t *testing.T) {
+func TestOrderTimeIsNotDelayedBySlowCatalog(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {

@@ -81,7 +81,7 @@ func TestRefundOfUnwatchedOrderIsReturnedToBudget(t *testing.T) {
 	})
 }
 
-func TestUnrefundedChargeIsUnconfirmedAfterRefundWindow(t *testing.T) {
+func TestMissingRefundLeavesChargeUnconfirmed(t *testing.T) {
 	inStackOf(t, sandbox.Config{Dialect: sandbox.Dialect{Refund: sandbox.RefundSilent}}, 1000, func(s *stack) {
 		r := s.replica()
 		mustPlace(s, r, "k", "a harbour [fail]")
@@ -119,7 +119,7 @@ func TestOutdatedListDoesNotHideRefunds(t *testing.T) {
 	})
 }
 
-func TestRefundAfterSettledSuccessIsReturnedToBudget(t *testing.T) {
+func TestRefundOfSettledOrderIsReturnedToBudget(t *testing.T) {
 	for name, sees := range map[string]func(*stack, *replica, catalog.Version){
 		"by a read": func(s *stack, r *replica, read catalog.Version) {
 			r.orders.Hub.Observe(s.Context(), r.held("studio"), read, true)
@@ -184,7 +184,7 @@ func TestDeletionInCatalogIsRecordedAndReportedToWatches(t *testing.T) {
 	})
 }
 
-func TestTwoReplicasTogetherSettleWithFewReads(t *testing.T) {
+func TestSettlementByTwoReplicasLimitsCatalogReads(t *testing.T) {
 	inStack(t, 100_000, func(s *stack) {
 		one, other := s.replica(), s.replica()
 		for n := range 40 {
@@ -209,7 +209,7 @@ func TestTwoReplicasTogetherSettleWithFewReads(t *testing.T) {
 	})
 }
 
-func TestSettlementContinuesIfCatalogCannotList(t *testing.T) {
+func TestSettlementWorksWithoutListEndpoint(t *testing.T) {
 	for name, row := range map[string]struct {
 		fault   sandbox.Fault
 		settles bool
@@ -290,7 +290,7 @@ func TestStateObservedBeforeOrderResponseIsRecorded(t *testing.T) {
 	}
 }
 
-func TestReadWithOtherForwardedAPIKeyIsNotRecorded(t *testing.T) {
+func TestStateReadWithUnrelatedAPIKeyIsNotRecorded(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		mine, g := placeForwarded(r)

@@ -35,7 +35,7 @@ func TestUnwatchedOrderIsPolledUntilSettled(t *testing.T) {
 	})
 }
 
-func TestAnOrderIsPolledWithoutAWatchForADay(t *testing.T) {
+func TestUnwatchedOrderIsPolledForADay(t *testing.T) {
 	inStackOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *stack) {
 		r := s.replica()
 		mine := mustPlace(s, r, "k", "a harbour")
@@ -77,7 +77,7 @@ func TestFinalStateIsRecordedWithinOneMinuteDespiteRestart(t *testing.T) {
 	}
 }
 
-func TestUnreadableGenerationsDelayNoOthers(t *testing.T) {
+func TestUnreadableGenerationsDoNotBlockSettlement(t *testing.T) {
 	inStack(t, 100_000, func(s *stack) {
 		r, bad := s.replica(), map[string]bool{}
 		for n := range 25 {
@@ -99,7 +99,7 @@ func TestUnreadableGenerationsDelayNoOthers(t *testing.T) {
 	})
 }
 
-func TestRejectedStateDelaysNoOtherStates(t *testing.T) {
+func TestFailedStateWriteDoesNotBlockOtherWrites(t *testing.T) {
 	inStack(t, 100_000, func(s *stack) {
 		r := s.replica()
 		s.rejects(`NEW.status = 4 AND NEW.idempotency_key IN ('k0', 'k1', 'k2')`)

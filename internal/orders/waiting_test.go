@@ -61,7 +61,7 @@ func ended(g catalog.Generation, state catalog.State, cents int64) catalog.Versi
 	return g.Version()
 }
 
-func TestFinalStatesRejectedByLedgerAreRecordedLaterInOrder(t *testing.T) {
+func TestFinalStatesAreRecordedAfterLedgerFailure(t *testing.T) {
 	for name, c := range map[string]struct {
 		see    func(*replica, catalog.Credential, catalog.Generation)
 		events []string
@@ -115,7 +115,7 @@ func TestFinalStatesRejectedByLedgerAreRecordedLaterInOrder(t *testing.T) {
 	}
 }
 
-func TestEtagIsRecordedUnlessStateMustBeReadAgain(t *testing.T) {
+func TestEtagOfUnsettledFailureIsNotRecorded(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r, owner := s.replica(), "studio"
 		g := mustPlace(s, r, "k", "a harbour")
@@ -145,7 +145,7 @@ func TestEtagIsRecordedUnlessStateMustBeReadAgain(t *testing.T) {
 	})
 }
 
-func TestFailureWithForwardedAPIKeySettlesAfterRefundWindow(t *testing.T) {
+func TestFailedOrderWithForwardedAPIKeyIsSettled(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		mine, g := placeForwarded(r)

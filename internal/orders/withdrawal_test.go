@@ -91,7 +91,7 @@ func lockOrders(t *testing.T, url string) (unlock func()) {
 // The catalog has requested a pause, and the caller's deadline approaches while the order is waiting. Before Easel returns
 // an error with the outcome NotPlaced, it withdraws the order in the ledger. If the ledger is unavailable, the outcome in
 // the error is Unknown, and the next process resends the order.
-func TestNotPlacedIsReturnedOnlyAfterOrderIsWithdrawn(t *testing.T) {
+func TestOrderIsWithdrawnBeforeFailureIsReported(t *testing.T) {
 	for name, url := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") },
 		"PostgreSQL": func(t *testing.T) string { return proctest.Database(t) },

@@ -91,7 +91,7 @@ func TestFileChangeTakesEffectAfterOneSecond(t *testing.T) {
 	})
 }
 
-func TestChangeWithSameModTimeAndSizeIsDetected(t *testing.T) {
+func TestFileChangeIsDetectedDespiteUnchangedTimestamp(t *testing.T) {
 	openPair(t, func(p *pair) {
 		info, err := os.Stat(p.files[0])
 		if err != nil {
@@ -106,7 +106,7 @@ func TestChangeWithSameModTimeAndSizeIsDetected(t *testing.T) {
 	})
 }
 
-func TestTheOldValueStaysWhileFilesCannotBeRead(t *testing.T) {
+func TestFailedReloadKeepsPreviousValue(t *testing.T) {
 	openPair(t, func(p *pair) {
 		p.write(t, 0, "broken")
 		for range 3 {
@@ -135,7 +135,7 @@ func TestTheOldValueStaysWhileFilesCannotBeRead(t *testing.T) {
 	})
 }
 
-func TestConcurrentCallersParseFilesOncePerSecond(t *testing.T) {
+func TestConcurrentReadersReloadFilesOncePerSecond(t *testing.T) {
 	openPair(t, func(p *pair) {
 		p.write(t, 0, "broken") // a broken file is parsed again after each interval
 		for range 5 {
@@ -152,7 +152,7 @@ func TestConcurrentCallersParseFilesOncePerSecond(t *testing.T) {
 	})
 }
 
-func TestProblemIsReportedUntilFileIsFixed(t *testing.T) {
+func TestReloadErrorIsReportedUntilFileIsFixed(t *testing.T) {
 	openPair(t, func(p *pair) {
 		if err := p.Problem(); err != nil {
 			t.Errorf("the initial problem is %v", err)
@@ -207,7 +207,7 @@ func TestSlowReloadDoesNotDelayOtherCallers(t *testing.T) {
 	})
 }
 
-func TestOpenFailsIfFilesAreMissingOrInvalid(t *testing.T) {
+func TestFirstLoadFailsIfFileIsMissingOrInvalid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	open := func() error {
 		_, err := Open("file", slog.New(slog.DiscardHandler), parseBoth, path)

@@ -133,7 +133,7 @@ func TestWatchOfManyGenerationsIsStreamOfJSONLines(t *testing.T) {
 	})
 }
 
-func TestEarlyWatchErrorHasItsHTTPStatus(t *testing.T) {
+func TestErrorBeforeFirstUpdateIsReturnedAsHTTPStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(*easelv1.WatchGenerationRequest, servertest.WatchStream) error {
@@ -178,7 +178,7 @@ func TestWatchHeadersAreSentBeforeFirstState(t *testing.T) {
 	})
 }
 
-func TestLastEventIDHeaderSetsKnownEtag(t *testing.T) {
+func TestLastEventIDHeaderOverridesKnownETag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		var known string
@@ -245,7 +245,7 @@ func TestIdleStreamOutlivesSendTimeout(t *testing.T) {
 	})
 }
 
-func TestServerSentEventIDIsResumeToken(t *testing.T) {
+func TestIDOfStreamedEventIsResumeToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		var asked []string

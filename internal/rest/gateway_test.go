@@ -232,7 +232,7 @@ func TestEscapedIDInPathIsDecodedOnce(t *testing.T) {
 	}
 }
 
-func TestErrorSetsWWWAuthenticateAndRetryAfterHeaders(t *testing.T) {
+func TestErrorResponseHasAuthenticateAndRetryHeaders(t *testing.T) {
 	var failure error
 	studio := servertest.NewStudio()
 	studio.Get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {

@@ -105,7 +105,7 @@ func TestQueryParameterAcceptsJSONAndProtoNames(t *testing.T) {
 	}
 }
 
-func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
+func TestQueryParametersOfEveryRouteAreKnown(t *testing.T) {
 	known := newParameters()
 	for _, route := range routes() {
 		names, ok := known[bareTemplate(route)]

@@ -25,7 +25,7 @@ func routes() (all []string) {
 	return slices.Compact(all)
 }
 
-func TestOnlyPagesAreServedWithoutCredential(t *testing.T) {
+func TestEveryAPIRouteRequiresCredential(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	refused := 0
 	for _, route := range routes() {

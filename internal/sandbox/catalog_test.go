@@ -104,7 +104,7 @@ func TestInvalidOrOversizedRequestBodyIsRejected(t *testing.T) {
 	sh.do("POST", "/quote", `{"a":"`+strings.Repeat("x", 17<<20)+`"}`).want(t, http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE")
 }
 
-func TestModelsDescribeTheirFieldsAndAcceptTheirDefaults(t *testing.T) {
+func TestModelsAcceptDefaultInputs(t *testing.T) {
 	sh := open(t, fast())
 	var models []map[string]any
 	if err := json.Unmarshal(sh.do("GET", "/models", "").body, &models); err != nil {
@@ -141,7 +141,7 @@ func TestModelsDescribeTheirFieldsAndAcceptTheirDefaults(t *testing.T) {
 	}
 }
 
-func TestTheListShowsTheNewestFirst(t *testing.T) {
+func TestGenerationListStartsWithNewest(t *testing.T) {
 	for limit, want := range map[int]int{0: 100, 2: 2} {
 		sh := newAccount(t, sandbox.Config{Speed: 0.001, Dialect: sandbox.Dialect{ListLimit: limit}})
 		var ids []string

@@ -25,7 +25,7 @@ var unspoken = map[string]string{
 	"keySecretNames": "members that a reader drops",
 }
 
-func TestDialectsCoverEachRuleForMemberNames(t *testing.T) {
+func TestSandboxDialectsCoverEveryMemberNameRule(t *testing.T) {
 	spoken := map[string]bool{}
 	for _, d := range sandbox.Dialects() {
 		synctest.Test(t, func(t *testing.T) {
@@ -176,7 +176,7 @@ func unwrap(v any) map[string]any {
 	return record
 }
 
-func TestDialectsHaveNamesAndTheFirstIsTheDefault(t *testing.T) {
+func TestFirstDialectIsDefault(t *testing.T) {
 	var names []string
 	for _, d := range sandbox.Dialects() {
 		if d.Name == "" || slices.Contains(names, d.Name) {
@@ -189,7 +189,7 @@ func TestDialectsHaveNamesAndTheFirstIsTheDefault(t *testing.T) {
 	}
 }
 
-func TestNumericIDsAreExactNumbers(t *testing.T) {
+func TestNumericIDsHaveSixteenDigits(t *testing.T) {
 	sh := open(t, sandbox.Config{Dialect: sandbox.Dialect{NumericIDs: true}})
 	record := sh.do("POST", "/generations", haiku).want(t, 201, "").record(t)
 	id, ok := record["id"].(json.Number)

@@ -92,7 +92,7 @@ func TestDelayedCreateCompletesAfterClientDisconnects(t *testing.T) {
 	sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "")
 }
 
-func TestHangEndsWhenClientDisconnects(t *testing.T) {
+func TestHangingRequestEndsWhenClientDisconnects(t *testing.T) {
 	sh := open(t, fast())
 	fault := sh.inject(sandbox.Fault{Hang: true, Count: 2})
 	sh.leaveWhen(fault, 1, http.MethodGet, "/generations", "")
@@ -266,7 +266,7 @@ func TestFaultAffectsOnlyMatchingRequests(t *testing.T) {
 	}
 }
 
-func TestFaultCanFireRandomlyAndBeRemoved(t *testing.T) {
+func TestFaultsFireRandomlyUntilRemoved(t *testing.T) {
 	sh := open(t, fast())
 	some := sh.inject(sandbox.Fault{Probability: 0.5, Status: 500})
 	for range 100 {

@@ -65,7 +65,7 @@ func TestConcurrentCreatesNeverOverspendBalance(t *testing.T) {
 	}
 }
 
-func TestConcurrentBodiesUnderOneIdempotencyKeyAreChargedOnce(t *testing.T) {
+func TestConcurrentOrdersWithSameIdempotencyKeyAreChargedOnce(t *testing.T) {
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "catalog.db")} {
 		sh := open(t, sandbox.Config{Path: path, Speed: 0.001})
 		for round := range 10 {
@@ -121,7 +121,7 @@ func TestRejectedCreateDoesNotUseUpIdempotencyKey(t *testing.T) {
 	}
 }
 
-func TestTheIdempotencyKeyOfADeletedGenerationChargesOnce(t *testing.T) {
+func TestDeletionDoesNotFreeIdempotencyKey(t *testing.T) {
 	sh := open(t, fast())
 	id := sh.create(haiku, "Idempotency-Key", "k")
 	sh.do("DELETE", "/generations/"+id, "").want(t, 204, "")
@@ -242,7 +242,7 @@ func TestLedgerIsAppendOnlyAndAPIKeysAreHashed(t *testing.T) {
 	}
 }
 
-func TestReopenedFileWithSameSeedCreatesNewAPIKeys(t *testing.T) {
+func TestReopenedDatabaseCreatesDifferentAPIKeys(t *testing.T) {
 	cfg := sandbox.Config{Path: filepath.Join(t.TempDir(), "catalog.db"), Seed: 3}
 	seen := map[string]bool{}
 	for range 3 {

@@ -66,7 +66,7 @@ func colours(img image.Image) int {
 	return len(seen)
 }
 
-func TestTheSameInputsMakeTheSameBytes(t *testing.T) {
+func TestIdenticalInputsProduceIdenticalPictures(t *testing.T) {
 	sh, other := open(t, fast()), open(t, sandbox.Config{Speed: 2000, Seed: 99})
 	for model, inputs := range map[string]string{
 		"studio/landscape": `{"prompt":"a lake","size":"64x40"}`,

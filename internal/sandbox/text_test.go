@@ -39,7 +39,7 @@ func TestEssayHasRequestedParagraphsAndSubject(t *testing.T) {
 	})
 }
 
-func TestTheSameInputsMakeTheSameText(t *testing.T) {
+func TestIdenticalInputsProduceIdenticalTexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAccount(t, sandbox.Config{})
 		for _, model := range []string{"studio/haiku", "studio/essay"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-func TestDeletingMissingGenerationMarksItsCopyForDeletion(t *testing.T) {
+func TestDeletingExpiredGenerationDiscardsCopy(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		state := func(id string) ledger.ContentState {

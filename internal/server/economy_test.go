@@ -59,7 +59,7 @@ func withKeyOf(c caller, key string) caller {
 	return grpcCaller{c.(grpcCaller).stack, key}
 }
 
-func TestGetReadsCatalogOnlyIfWatchedStateIsTooStale(t *testing.T) {
+func TestFreshStateIsReturnedWithoutCatalogRead(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		id := underWatch(t, c)
 		for _, row := range []struct {

@@ -106,7 +106,7 @@ func dialPipe(t *testing.T, pipe *proctest.Pipe) net.Conn {
 	return conn
 }
 
-func TestSlowBodyAndIdleConnectionAreAllowedBeforeTimeout(t *testing.T) {
+func TestSlowAndIdleConnectionsStayOpenUntilTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
@@ -138,7 +138,7 @@ func TestSlowBodyAndIdleConnectionAreAllowedBeforeTimeout(t *testing.T) {
 	})
 }
 
-func TestPingsFasterThanAllowedEndTheConnection(t *testing.T) {
+func TestTooFrequentPingsCloseConnection(t *testing.T) {
 	// The gRPC library's client sends at most one ping per 10 s, so the test writes the HTTP/2 frames itself.
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())

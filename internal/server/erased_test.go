@@ -33,7 +33,7 @@ func servedLabels(t *testing.T, c caller, id string) map[string]map[string]strin
 	return all
 }
 
-func TestLaterCallsReturnNoErasedLabels(t *testing.T) {
+func TestErasedLabelsAreNotReturned(t *testing.T) {
 	t.Parallel()
 	url := ""
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
@@ -119,7 +119,7 @@ func (l *lastLabels) follow(t *testing.T, c caller, id string) {
 	}
 }
 
-func TestNextUpdateOfOpenWatchesOmitsErasedLabels(t *testing.T) {
+func TestWatchUpdateOmitsErasedLabels(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		labels := map[string]string{"patient": "jane-doe"}
@@ -143,7 +143,7 @@ func TestNextUpdateOfOpenWatchesOmitsErasedLabels(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 0.01 })
 }
 
-func TestOpenWatchKeepsOwnerWhenLedgerIsUnavailable(t *testing.T) {
+func TestWatchedGenerationKeepsOwnerDuringLedgerOutage(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		if strings.Contains(t.Name(), "memory") {

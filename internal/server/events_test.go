@@ -186,7 +186,7 @@ func overVirtualTeams(t *testing.T, scenario func(t *testing.T, s *stack, c call
 	}
 }
 
-func TestResumeTokenOfDeletedEventsOrOtherLedgerHasExpired(t *testing.T) {
+func TestResumeTokenExpiresWhenEventsAreDeleted(t *testing.T) {
 	t.Parallel()
 	tokens := map[string]string{} // latest resume token by protocol; each protocol has its own ledger
 	for name, form := range forms {
@@ -290,7 +290,7 @@ func TestEventStreamReportsItsClosingReason(t *testing.T) {
 	}
 }
 
-func TestRestartedConsumerReceivesEachRendersEventsInOrder(t *testing.T) {
+func TestRestartedConsumerReceivesEventsOfEachRenderInOrder(t *testing.T) {
 	t.Parallel()
 	const orders = 334 // each order causes three events, so there are more than 1,000
 	s := ledgerStack(t, sqliteLedger(t), []string{"shop"}, withEvents, func(o *options) { o.sandbox.Speed = 0.01 })

@@ -20,7 +20,7 @@ var notResent = map[string]string{
 	"GenerationService/DeleteGeneration": "the second delete of a generation returns NOT_FOUND",
 }
 
-func TestEachRPCHasRetryPolicyStreamKindAndErrorTableRow(t *testing.T) {
+func TestServedRPCsMatchContract(t *testing.T) {
 	retried, all := retriedMethods(t), contractMethods()
 	for _, m := range all {
 		name := string(m.Parent().Name() + "/" + m.Name())

@@ -130,7 +130,7 @@ func TestReopenedWatchSendsOnlyChangedGenerations(t *testing.T) {
 	})
 }
 
-func TestKnownEtagsUnderInvalidAPIKeyCauseNoCatalogReads(t *testing.T) {
+func TestWatchWithInvalidAPIKeyCausesNoCatalogReads(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		known := map[string]string{}
@@ -150,7 +150,7 @@ func TestKnownEtagsUnderInvalidAPIKeyCauseNoCatalogReads(t *testing.T) {
 	})
 }
 
-func TestWatchSendsOnlyGenerationsThatMatchItsFilter(t *testing.T) {
+func TestFilteredWatchSendsOnlyMatchingGenerations(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		a := create(t, c, order(t, text, "a", "a lake")).GetGenerationId()
@@ -188,7 +188,7 @@ func TestWatchSendsOnlyGenerationsThatMatchItsFilter(t *testing.T) {
 	})
 }
 
-func TestTeamWatchSendsOnlyGenerationsThatMatchItsFilter(t *testing.T) {
+func TestWatchedGenerationsAreFilteredByOwnerAndLabels(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		job := map[string]string{"job": "7"}
@@ -261,7 +261,7 @@ func TestWatchReportsForeignGenerationLikeUnknownGeneration(t *testing.T) {
 	})
 }
 
-func TestWatchRecognizesListedEtagsInEveryDialect(t *testing.T) {
+func TestWatchOmitsGenerationsUnchangedSinceListing(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range sandbox.Dialects() {
 		t.Run(dialect.Name, func(t *testing.T) {

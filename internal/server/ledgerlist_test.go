@@ -52,7 +52,7 @@ func idsOf(all []*easelv1.Generation) (ids []string) {
 	return ids
 }
 
-func TestOwnersListOwnGenerationsAndOperatorsListAll(t *testing.T) {
+func TestOnlyOperatorsCanListGenerationsOfAllOwners(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		a := create(t, as("poster"), labelled(t, text, "a", map[string]string{"job": "7"})).GetGenerationId()
@@ -169,7 +169,7 @@ func TestListCombinesLedgerStateWithCatalogResult(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = usualSpeed })
 }
 
-func TestListRecordsLaterStateFromCatalog(t *testing.T) {
+func TestTerminalStateIsRecordedByListCall(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		create(t, as("shop"), order(t, text, "k", "a lake"))
@@ -243,7 +243,7 @@ func TestUsageIsGroupedByRequestedDimensions(t *testing.T) {
 	})
 }
 
-func TestAnAccountShowsTheTeamsBudgets(t *testing.T) {
+func TestAccountContainsBudgetsOfTeam(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		cost := create(t, as("poster"), order(t, text, "k", "a lake")).GetCostCents()
@@ -350,7 +350,7 @@ func listAll(t *testing.T, c caller, filter *easelv1.GenerationFilter, size int3
 	}
 }
 
-func TestModelsAreListedAndReadWithTheirInputs(t *testing.T) {
+func TestModelResponseContainsInputFields(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		list := &easelv1.ListModelsResponse{}

@@ -19,7 +19,7 @@ import (
 
 // A request with a value at its limit must pass validation. A request with a value above the limit must be rejected as
 // invalid.
-func TestRequestsAboveLimitsAreInvalidAndAtLimitsValid(t *testing.T) {
+func TestRequestsAboveLimitsAreRejected(t *testing.T) {
 	id := strings.Repeat("a", idLimit)
 	nested := func(depth int) proto.Message {
 		return &easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)}

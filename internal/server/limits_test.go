@@ -52,7 +52,7 @@ func limits() []limit {
 		{"`inputs` as JSON", inBytes(inputsLimit) + " (`EASEL_MAX_INPUTS`)", invalid, []string{"TestMaxInputsSettingLimitsInputs"}},
 		{
 			"levels of nesting in `inputs`; number of values in `inputs` (no limit in `inputs_json`)", fmt.Sprintf("%d; %s", depthLimit, number(valuesLimit)), invalid,
-			[]string{"TestRequestsAboveLimitsAreInvalidAndAtLimitsValid"},
+			[]string{"TestRequestsAboveLimitsAreRejected"},
 		},
 		{
 			"a response message", inBytes(answerLimit), "large fields are omitted; `omitted_fields` names them",
@@ -70,13 +70,13 @@ func limits() []limit {
 		{"calls on one gRPC connection", number(int(server.StreamsPerConn)), "the client's gRPC library delays further calls", []string{"TestCallAboveConnectionStreamLimitWaits"}},
 		{
 			"time for a TLS handshake, and for receiving the headers or the body of a REST request", long(server.HandshakeTimeout), "the connection is closed; REST 408 for a body",
-			[]string{"TestIncompleteTLSHandshakeTimesOut", "TestConnectionWithIncompleteHeadersIsClosed", "TestConnectionWithIncompleteBodyIsClosed", "TestSlowBodyAndIdleConnectionAreAllowedBeforeTimeout"},
+			[]string{"TestIncompleteTLSHandshakeTimesOut", "TestConnectionWithIncompleteHeadersIsClosed", "TestConnectionWithIncompleteBodyIsClosed", "TestSlowAndIdleConnectionsStayOpenUntilTimeout"},
 		},
 		{
 			"time in which a caller reads nothing from a stream", long(server.WriteTimeout) + "; a download: " + long(service.DefaultDownloadTimeout), "`READER_TOO_SLOW`; REST closes the connection",
-			[]string{"TestStuckWatchEndsAfter30SecondsWithoutDelayingOthers", "TestStuckDownloadEndsAfterTwoMinutes", "TestRESTDownloadMayStallForUpToTwoMinutes"},
+			[]string{"TestWatchEndsIfClientDoesNotReadFor30Seconds", "TestStuckDownloadEndsAfterTwoMinutes", "TestRESTDownloadMayStallForUpToTwoMinutes"},
 		},
-		{"minimum time between two pings of a gRPC client", long(server.PingsMin), "the connection is closed: `too_many_pings`", []string{"TestPingsFasterThanAllowedEndTheConnection"}},
+		{"minimum time between two pings of a gRPC client", long(server.PingsMin), "the connection is closed: `too_many_pings`", []string{"TestTooFrequentPingsCloseConnection"}},
 		{"age of a gRPC connection", long(server.ConnAge), "the client is asked to open a new connection; open calls continue", []string{"TestOldConnectionIsReplacedWhileItsStreamsContinue"}},
 	}
 }
@@ -130,7 +130,7 @@ func TestDocsHaveTheTableOfLimits(t *testing.T) {
 	}
 }
 
-func TestEachLimitNamesItsTests(t *testing.T) {
+func TestEveryLimitHasTests(t *testing.T) {
 	known := map[string]bool{}
 	for _, dir := range []string{".", "../rest", "../service"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-func TestEachStreamClosureHasKnownMetricReason(t *testing.T) {
+func TestEveryStreamClosureHasDocumentedReason(t *testing.T) {
 	row := slices.IndexFunc(telemetry.Table, func(m telemetry.Metric) bool { return m.Name == "easel.stream.closures" })
 	label := slices.IndexFunc(telemetry.Table[row].Labels, func(l telemetry.Label) bool { return l.Name == "easel.stream.reason" })
 	known := telemetry.Table[row].Labels[label].Values

@@ -52,7 +52,7 @@ func peak(f func()) int64 {
 	return highest.Load() - base
 }
 
-func TestLargeDownloadsUseBoundedMemoryAndMatchOverGRPCAndREST(t *testing.T) {
+func TestLargeDownloadsUseBoundedMemory(t *testing.T) {
 	if raceDetector {
 		t.Skip("memory and the speed of the sandbox are not meaningful under the race detector")
 	}

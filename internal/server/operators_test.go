@@ -83,7 +83,7 @@ func TestOperatorsSeeGenerationsMissingFromLedger(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 100 })
 }
 
-func TestAForwardedAPIKeyHasListsAndUsageOfItsOwn(t *testing.T) {
+func TestForwardedAPIKeysHaveSeparateListsAndUsage(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		other, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1000})
@@ -162,7 +162,7 @@ func operatorSees(t *testing.T, c caller, id string) {
 	}
 }
 
-func TestListingGenerationsMissingFromLedgerNeedsCatalog(t *testing.T) {
+func TestCatalogErrorDoesNotAffectFirstPageOfList(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		id := create(t, as("shop"), order(t, text, "k", "a lake")).GetGenerationId()

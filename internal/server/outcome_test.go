@@ -40,7 +40,7 @@ const (
 )
 
 // This test covers orders that Easel rejects. Orders that the catalog rejects are in errorTable.
-func TestOrderRejectedBeforeSendingIsNotPlaced(t *testing.T) {
+func TestOrderRejectedByServerIsNotSentToCatalog(t *testing.T) {
 	t.Parallel()
 	limited := func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = new(int64(0)) }
 	for name, row := range map[string]struct {
@@ -145,7 +145,7 @@ func sharedStackFrom(t *testing.T, file string, change ...func(*options)) *stack
 	return s
 }
 
-func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) {
+func TestTwoOwnersCanUseSameIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	s := sharedStack(t, []string{"shop", "blog"})
 	shop := create(t, grpcCaller{s, "shop"}, order(t, text, "monday", "a lake"))

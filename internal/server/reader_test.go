@@ -64,7 +64,7 @@ func busy(c *busyCatalog) func(*options) {
 // buffer grows on a fast connection.
 var windows = []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10), grpc.WithStaticConnWindowSize(1 << 20)}
 
-func TestStuckWatchEndsAfter30SecondsWithoutDelayingOthers(t *testing.T) {
+func TestWatchEndsIfClientDoesNotReadFor30Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		catalog := &busyCatalog{size: 100 << 10}
 		s := newStack(t, busy(catalog))
@@ -205,7 +205,7 @@ func TestIdleWatchSendsHeartbeatAtLeastEvery16Seconds(t *testing.T) {
 	})
 }
 
-func TestManyWatchesOpenedAndCanceledLeakNoResources(t *testing.T) {
+func TestNoResourcesLeakWhenWatchesAreOpenedAndCanceled(t *testing.T) {
 	times := soak(25_000, 1_000_000)
 	if testing.Short() {
 		times = 5_000

@@ -253,7 +253,7 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 	})
 }
 
-func TestOrderWithLostResponseIsChargedOnceAndKeepsItsID(t *testing.T) {
+func TestOrderWithLostResponseIsChargedOnce(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
@@ -277,7 +277,7 @@ func TestOrderWithLostResponseIsChargedOnceAndKeepsItsID(t *testing.T) {
 	})
 }
 
-func TestDeletedRenderEndsItsWatchWithOKAndIsThenNotFound(t *testing.T) {
+func TestDeletingRenderEndsItsWatchWithoutError(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))

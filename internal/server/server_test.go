@@ -32,7 +32,7 @@ func TestConfigValidationReportsAllErrorsTogether(t *testing.T) {
 	}
 }
 
-func TestTheAddressesThatWereBoundAreLogged(t *testing.T) {
+func TestListeningAddressesAreLogged(t *testing.T) {
 	logs := &servertest.Buffer{}
 	server, err := New(configured(servertest.NewStudio(), func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(logs, nil)) }))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-func TestOrderTakesTwoTransactions(t *testing.T) {
+func TestOrderUsesAtMostTwoLedgerTransactions(t *testing.T) {
 	spans := servertest.RecordSpans(t)
 	s := studioStack(t)
 	create(t, grpcCaller{s, "shop"}, order(t, text, "first", "a lake"))
@@ -27,7 +27,7 @@ func TestOrderTakesTwoTransactions(t *testing.T) {
 	}
 }
 
-func TestRepeatedReadNeedsOneLedgerStatement(t *testing.T) {
+func TestSecondReadOfGenerationUsesOneSQLStatement(t *testing.T) {
 	scrape := measured(t)
 	statements := func() int {
 		return int(total(scrape(), "db_client_operation_duration_seconds", "db_operation_name", "statements"))

@@ -117,7 +117,7 @@ func TestATeamUsesOnlyItsModels(t *testing.T) {
 	})
 }
 
-func TestTeamCanReadItsOrdersOfModelNoLongerAllowed(t *testing.T) {
+func TestTeamCanReadOldOrdersOfForbiddenModel(t *testing.T) {
 	overTeamOfModels(t, func(t *testing.T, _ *stack, team map[string]caller, _ caller, limit func(string)) {
 		limit("[" + picture + "]")
 		c := team["a token"]

@@ -122,7 +122,7 @@ func callAny(ctx context.Context, c caller, method string, request, response pro
 	return c.call(ctx, method, request, response)
 }
 
-func TestOnlyOperatorsReceiveCatalogsBalanceMessage(t *testing.T) {
+func TestOnlyOperatorsSeeBalanceInCatalogErrors(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		refused := answer(402, `{"message": "balance 1234 cents, price 5678 cents"}`)

@@ -274,7 +274,7 @@ func TestPlaintextAndOldTLSAreRejected(t *testing.T) {
 	}
 }
 
-func TestCertificateIsAcceptedWhileOneChainIsTrusted(t *testing.T) {
+func TestClientCertificateNeedsOnlyOneTrustedChain(t *testing.T) {
 	const short, long = time.Hour, 3 * time.Hour
 	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the time at which a synctest bubble starts
 	files, other := newTLSFiles(t, "server"), newAuthority(t)

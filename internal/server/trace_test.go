@@ -166,7 +166,7 @@ func attributeOf(span tracetest.SpanStub, key attribute.Key) attribute.Value {
 }
 
 // In virtual time, the watch is certain to start before the render ends.
-func TestPushSpanLinksToPollThatFoundFinalState(t *testing.T) {
+func TestSpanOfWatchUpdateLinksToSpanOfPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spans := servertest.RecordSpans(t)
 		s := newStack(t, func(o *options) { o.memory = true })

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestDownloadWaitsForResultAndLaterWatchOmitsKnownState(t *testing.T) {
+func TestDownloadWaitsForResult(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
@@ -46,7 +46,7 @@ func TestDownloadWaitsForResultAndLaterWatchOmitsKnownState(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 20 })
 }
 
-func TestDrainEndsWaitsAndWatchesWithRetryDelay(t *testing.T) {
+func TestCallsEndedByShutdownReceiveRetryDelay(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
@@ -148,7 +148,7 @@ func TestDeletedContentIsReportedAsNoContent(t *testing.T) {
 	})
 }
 
-func TestOrderNotYetInCatalogIsNeitherMissingNorDeleted(t *testing.T) {
+func TestNewOrderMissingFromCatalogIsReportedAsQueued(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))

@@ -202,7 +202,7 @@ func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err 
 	return took, err
 }
 
-func TestDownloadEndsOneMinuteAfterUnreadMessage(t *testing.T) {
+func TestUnreadDownloadEndsAfterOneMinute(t *testing.T) {
 	const never = -1
 	for name, row := range map[string]struct {
 		takes time.Duration // time that the caller needs to read a message

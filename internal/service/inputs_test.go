@@ -69,7 +69,7 @@ func TestInputsJSONWithUnpairedSurrogateIsRejected(t *testing.T) {
 	}
 }
 
-func TestNestedInputsJSONErrorNamesFieldAndLimit(t *testing.T) {
+func TestDeeplyNestedInputsAreRejected(t *testing.T) {
 	for depth, want := range map[int]string{64: "", 65: "inputs_json: is nested deeper than 64 levels", 20_000: "inputs_json: is nested deeper than 64 levels"} {
 		for _, brackets := range [][2]string{{`{"a":`, "}"}, {"[", "]"}} {
 			text := `{"a":` + strings.Repeat(brackets[0], depth-1) + "0" + strings.Repeat(brackets[1], depth-1) + "}"
@@ -83,7 +83,7 @@ func TestNestedInputsJSONErrorNamesFieldAndLimit(t *testing.T) {
 	}
 }
 
-func TestUnparsedBodyWithTooManyValuesIsRejected(t *testing.T) {
+func TestRequestBodyWithTooManyValuesIsRejected(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"inputs":{"a":[` + strings.Repeat("0,", 19_000) + `0]}}`:    true,
 		`{"inputs":{"a":[` + strings.Repeat("0,", 26_000) + `0]}}`:    false,
@@ -116,7 +116,7 @@ func TestInputsEncodingIsDeterministic(t *testing.T) {
 	}
 }
 
-func TestNumbersAreWrittenExactly(t *testing.T) {
+func TestNumericInputsAreEncodedExactly(t *testing.T) {
 	for number, want := range map[float64]string{
 		0: "0", 1: "1", -7: "-7", 9007199254740991: "9007199254740991", 0.1: "0.1", 1e-7: "1e-07", -2.5e-300: "-2.5e-300",
 		math.Copysign(0, -1): "0",
@@ -156,7 +156,7 @@ func FuzzPageTokenErrorIsInvalidRequest(f *testing.F) {
 	})
 }
 
-func TestPagesCoverTheListOnce(t *testing.T) {
+func TestPaginationReturnsEachItemOnce(t *testing.T) {
 	all := []string{"a", "b", "c", "d", "e"}
 	for size := int32(1); size <= 6; size++ {
 		var got []string
@@ -180,7 +180,7 @@ func TestPagesCoverTheListOnce(t *testing.T) {
 	}
 }
 
-func TestAFileNameIsSafeToCreate(t *testing.T) {
+func TestFileNameContainsNoUnsafeCharacters(t *testing.T) {
 	for _, row := range []struct{ id, contentType, want string }{
 		{"g1", "image/png", "g1.png"},
 		{"g1", "IMAGE/JPEG; q=1", "g1.jpg"},

@@ -80,7 +80,7 @@ func TestAPIKeysShareNoCachedModels(t *testing.T) {
 	})
 }
 
-func TestARemovedModelIsNotServedFromACopy(t *testing.T) {
+func TestRemovedModelIsNotServedFromCache(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		time.Sleep(5 * time.Minute)

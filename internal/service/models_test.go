@@ -196,7 +196,7 @@ func TestCanceledCallerDoesNotCancelSharedModelRequest(t *testing.T) {
 	})
 }
 
-func TestCachedModelIsServedWithObserveTimeDuringOutage(t *testing.T) {
+func TestCachedModelIsServedDuringOutage(t *testing.T) {
 	for _, code := range []int{503, 429, 200} { // the response with status 200 is invalid, because its body is empty
 		withModelCatalog(t, func(s *modelCatalog) {
 			s.want("1 k", time.Second, 0)
@@ -222,7 +222,7 @@ func TestCachedModelIsServedWithObserveTimeDuringOutage(t *testing.T) {
 	}
 }
 
-func TestModelCacheLimitsCatalogRequestsDuringOutage(t *testing.T) {
+func TestCachedModelsReduceCatalogRequestsDuringOutage(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		s.slowness = 0
@@ -246,7 +246,7 @@ func TestModelCacheLimitsCatalogRequestsDuringOutage(t *testing.T) {
 	})
 }
 
-func TestCachedModelLimitsWaitForUnresponsiveCatalog(t *testing.T) {
+func TestCachedModelIsServedWhenCatalogIsUnresponsive(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		time.Sleep(time.Hour - 5*time.Second)

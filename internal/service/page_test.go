@@ -20,7 +20,7 @@ func pageOf(letters []string, chosen func(string) bool, description string, size
 	return ids, next, err
 }
 
-func TestNextPageWorksAfterLastRecordStopsMatching(t *testing.T) {
+func TestPageTokenWorksAfterItemIsRemoved(t *testing.T) {
 	all, removed := []string{"a", "b", "c", "d", "e"}, map[string]bool{"b": true}
 	cut := func(token string) ([]string, string, error) {
 		return pageOf(all, func(s string) bool { return !removed[s] }, "", 2, token)

@@ -69,7 +69,7 @@ func TestWatchersShareOneUpdateEncoding(t *testing.T) {
 	}
 }
 
-func TestPreencodedUpdateHasAttributionOfItsWatcher(t *testing.T) {
+func TestUpdateAttributionDependsOnWatcher(t *testing.T) {
 	u := updates()["a long text"]
 	all := []ledger.Attribution{
 		{}, // empty, as if the ledger were unavailable or the generation belonged to another owner
@@ -86,7 +86,7 @@ func TestPreencodedUpdateHasAttributionOfItsWatcher(t *testing.T) {
 	}
 }
 
-func TestWatchersOfOneUpdateShareOneQuery(t *testing.T) {
+func TestConcurrentWatchersShareAttributionQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, queries := new(encodings), atomic.Int32{}
 		var watchers sync.WaitGroup

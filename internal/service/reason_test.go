@@ -35,7 +35,7 @@ func reasonComments(t *testing.T) map[string]string {
 	return comments
 }
 
-func TestErrorReasonCodesMatchContractComments(t *testing.T) {
+func TestErrorReasonCodesMatchProtoComments(t *testing.T) {
 	comments := reasonComments(t)
 	for number, name := range easelv1.ErrorReason_name {
 		reason := easelv1.ErrorReason(number)
@@ -63,7 +63,7 @@ func TestReasonsWithRetryInfoAreDocumentedAsRetryable(t *testing.T) {
 
 // Each kind of catalog error has a single gRPC code. The only exception is a rejected API key: if it is the shared
 // key, the code is INTERNAL.
-func TestEachErrorOfTheCatalogHasTheCodeOfItsReason(t *testing.T) {
+func TestCatalogErrorsMapToExpectedStatus(t *testing.T) {
 	for kind := catalog.Kind(1); !strings.HasPrefix(kind.String(), "kind("); kind++ {
 		r, known := rules[kind]
 		if !known {
@@ -81,7 +81,7 @@ func TestEachErrorOfTheCatalogHasTheCodeOfItsReason(t *testing.T) {
 	}
 }
 
-func TestReasonOfLibraryErrorIsNamedAfterItsCode(t *testing.T) {
+func TestGRPCErrorCodeDeterminesReason(t *testing.T) {
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
 		st, name := Status(status.Error(c, "of a library")), code.Code(c).String()
 		reason, known := libraryReasons[c]

@@ -22,7 +22,7 @@ func reason(err error) string {
 	return Detail[*errdetails.ErrorInfo](status.Convert(err)).GetReason()
 }
 
-func TestUnknownOutcomeAsksForRetryOnlyInResendWindow(t *testing.T) {
+func TestUnknownOrderOutcomeSuggestsRetryWithinWindow(t *testing.T) {
 	for cause, again := range map[error]bool{io.EOF: true, orders.ErrResendWindow: false} {
 		st := Status(&catalog.Error{Kind: catalog.KindOutcomeUnknown, Err: cause})
 		asks := strings.Contains(st.Message(), "send the same idempotency_key again")
@@ -46,7 +46,7 @@ func TestNotFoundErrorExplainsNextStep(t *testing.T) {
 	}
 }
 
-func TestARejectionEndsWithTheNextStep(t *testing.T) {
+func TestRejectionMessageSuggestsNextStep(t *testing.T) {
 	invalid := func(fields ...string) *catalog.Error {
 		e := &catalog.Error{Kind: catalog.KindInvalidInput, Status: 400, Message: "No."}
 		for _, field := range fields {
@@ -81,7 +81,7 @@ func TestContextErrorsKeepTheirCodes(t *testing.T) {
 	}
 }
 
-func TestAStatusFitsIntoTrailers(t *testing.T) {
+func TestLongErrorStatusIsTruncated(t *testing.T) {
 	var many []Violation
 	for i := range 1000 {
 		many = append(many, Violation{Field: fmt.Sprintf("generation_ids[%d]", i), Description: strings.Repeat("x", 2000)})

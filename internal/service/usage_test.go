@@ -10,7 +10,7 @@ import (
 )
 
 // All values differ, so that the test fails if two fields are swapped.
-func TestUsageRowHasEachValueInItsField(t *testing.T) {
+func TestUsageRowContainsAllValues(t *testing.T) {
 	by := []ledger.Dimension{ledger.ByLabel, ledger.ByModel, ledger.ByCaller, ledger.ByOwner, ledger.ByDay}
 	u := ledger.Usage{
 		Dimensions: []string{"apollo", "studio/poster", "poster", "studio", "2026-11-22"},

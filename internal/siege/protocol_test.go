@@ -174,7 +174,7 @@ var attacks = map[string][]struct {
 	"TLS":    {{"half-open handshakes", halfHandshakes, 1000}},
 }
 
-func TestAttacksOnProtocolsCostLittleMemoryAndDelayNoOthers(t *testing.T) {
+func TestAttacksOnProtocolsUseLittleMemory(t *testing.T) {
 	for _, on := range []struct {
 		address, kind string
 		encrypted     bool

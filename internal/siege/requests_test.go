@@ -49,7 +49,7 @@ func mustMarshal(t *testing.T, m proto.Message) []byte {
 	return body
 }
 
-func TestAttackByLongQueryStringsDelaysNoOthers(t *testing.T) {
+func TestAttackByLongQueryStringsDoesNotDelayOtherCallers(t *testing.T) {
 	var query strings.Builder
 	for n := 0; query.Len() < 30_000; n++ {
 		fmt.Fprintf(&query, "%x&", n)

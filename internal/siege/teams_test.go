@@ -105,7 +105,7 @@ func foreign(size int) string {
 	return strings.TrimSuffix(all.String(), ",")
 }
 
-func TestAttackByLongPromptsLeavesOtherWatchesWorking(t *testing.T) {
+func TestAttackByLongPromptsDoesNotBreakWatchOfOtherTeam(t *testing.T) {
 	long := []byte(`"prompt":"` + strings.Repeat("p", 900_000) + `"`)
 	s := newSiege(t, siegeConfig{ledger: newLedger(t), before: func(catalog http.Handler) http.Handler {
 		return changed(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations") }, func(body []byte) []byte {
@@ -140,7 +140,7 @@ func TestAttackByLongPromptsLeavesOtherWatchesWorking(t *testing.T) {
 	}
 }
 
-func TestAttackByReportsOnLargeLedgerDelaysNoOrders(t *testing.T) {
+func TestAttackByUsageReportsDoesNotDelayOrders(t *testing.T) {
 	for name, size := range map[string]struct{ orders, reports int }{
 		"100 reports on 20,000 orders": {sizeOf(20_000, 2_000), sizeOf(100, 20)},
 		"8 reports on 300,000 orders":  {sizeOf(300_000, 10_000), 8},
@@ -177,7 +177,7 @@ func multiply(t *testing.T, ledgerURL, owner string, count int) {
 			generation_id || i, 4, 1, 0, 2 FROM orders, n WHERE owner = '%s'`, count, owner))
 }
 
-func TestAttackByWatchesOfUnknownIDsUnderSharedKeyDelaysNoOrders(t *testing.T) {
+func TestAttackByWatchingUnknownIDsDoesNotDelayOrders(t *testing.T) {
 	s := newSiege(t, siegeConfig{ledger: newLedger(t)})
 	s.placesOrders()
 	conn := s.dialFrom("127.0.0.1")
@@ -212,7 +212,7 @@ func madeUpWatches(t *testing.T, n int) [][]byte {
 	return requests
 }
 
-func TestAttackByWatchesOfManyUnknownIDsDelaysNoOthers(t *testing.T) {
+func TestAttackByWatchingUnknownIDsDoesNotDelayOtherCallers(t *testing.T) {
 	for name, accepted := range map[string]bool{"under a rejected API key": false, "under an accepted API key": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newSiege(t, siegeConfig{})
@@ -238,7 +238,7 @@ func (s *siege) watchMany(ctx context.Context, conn *grpc.ClientConn, request []
 	return stream, errors.Join(stream.SendMsg(encoded(request)), stream.CloseSend())
 }
 
-func TestAttackByWatchesOfTeamWithoutOrdersDelaysNoOthers(t *testing.T) {
+func TestAttackByTeamWithoutOrdersDoesNotDelayOtherTeams(t *testing.T) {
 	s := newSiege(t, siegeConfig{ledger: newLedger(t)})
 	s.readsOwn()
 	for n := range sizeOf(200, 10) {

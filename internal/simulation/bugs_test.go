@@ -69,9 +69,9 @@ func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 	all.Wait()
 }
 
-// TestUnchangedSourceKeepsPromisesOnSeedsOfTheBugs runs the jobs that detect the bugs on the unchanged source, and checks that
+// TestUnchangedSourcePassesSimulationsOfTheBugs runs the jobs that detect the bugs on the unchanged source, and checks that
 // they break no promise.
-func TestUnchangedSourceKeepsPromisesOnSeedsOfTheBugs(t *testing.T) {
+func TestUnchangedSourcePassesSimulationsOfTheBugs(t *testing.T) {
 	if !*allBugs {
 		t.Skip("requires -bugs")
 	}
@@ -86,7 +86,7 @@ func TestUnchangedSourceKeepsPromisesOnSeedsOfTheBugs(t *testing.T) {
 	}
 }
 
-func TestEverySeededBugAppliesToTheSource(t *testing.T) {
+func TestEverySeededBugCanBeAppliedToTheSource(t *testing.T) {
 	if len(bugs) < 20 {
 		t.Errorf("only %d bugs", len(bugs))
 	}

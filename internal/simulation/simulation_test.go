@@ -16,10 +16,10 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestShortSimulationsKeepAllPromises runs short simulations. The race detector makes them ten times slower. With -short, the
+// TestShortSimulationsSatisfyAllInvariants runs short simulations. The race detector makes them ten times slower. With -short, the
 // test therefore runs only a third of the simulations in each row of its table. This is enough to find data races, because
 // all simulations in a row start the same goroutines.
-func TestShortSimulationsKeepAllPromises(t *testing.T) {
+func TestShortSimulationsSatisfyAllInvariants(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),
 		append(seeds("teams-short", 1, 3), oneOfEach("ledger-", "T2", "T3", "T9", "T4c", "T10", "M2", "M4")...),

@@ -15,7 +15,7 @@ import (
 
 // The test runs the backend from docs/callers.md, which forwards a watch to browsers as an event stream, and
 // reads this stream.
-func TestDocumentedBackendForwardsWatchAsEventStream(t *testing.T) {
+func TestExampleBackendForwardsWatchAsEventStream(t *testing.T) {
 	t.Parallel()
 	node, dev := tool(t, "node"), proctest.StartDev(t)
 	script := strings.NewReplacer("http://localhost:8080", "http://"+dev.HTTP,

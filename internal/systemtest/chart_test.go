@@ -106,7 +106,7 @@ func (p pod) env(t *testing.T) map[string]string {
 	return env
 }
 
-func TestChartRendersExpectedKindsAndRestrictedPod(t *testing.T) {
+func TestHelmChartCreatesExpectedResources(t *testing.T) {
 	for values, want := range map[string][]string{
 		"least.yaml": {"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "Service", "Service", "Deployment"},
 		"all.yaml":   {"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "Service", "Service", "Deployment", "HorizontalPodAutoscaler", "PodMonitor"},
@@ -135,7 +135,7 @@ func TestAPodOfTheChartHasTimeToDrain(t *testing.T) {
 	}
 }
 
-func TestChartPodPortsMatchSettingsAndProbesUseHTTP(t *testing.T) {
+func TestHelmChartPortsMatchSettings(t *testing.T) {
 	ports := map[string]string{"grpc": port(t, "EASEL_GRPC_ADDR"), "http": port(t, "EASEL_HTTP_ADDR"), "metrics": "9465"}
 	settings := map[string]string{"grpc": "EASEL_GRPC_ADDR", "http": "EASEL_HTTP_ADDR", "metrics": "EASEL_METRICS_ADDR"}
 	for _, values := range []string{"least.yaml", "all.yaml"} {

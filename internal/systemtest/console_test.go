@@ -188,7 +188,7 @@ func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	s.calm(b)
 }
 
-func TestConsoleRestoresInputsAndLabelsForRepeatOrder(t *testing.T) {
+func TestConsoleRestoresInputsOfRepeatedOrder(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t, "--speed", "20")
 	b := s.signIn("ops", "light")
@@ -481,7 +481,7 @@ func TestTheConsoleContinuesAfterARestartOfTheServer(t *testing.T) {
 	s.calm(b, "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 503")
 }
 
-func TestConsoleResendsOrderOfUnknownOutcomeWithSameKey(t *testing.T) {
+func TestConsoleResendsOrderWithSameIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t, "--speed", "20")
 	b := s.signIn("poster", "light")

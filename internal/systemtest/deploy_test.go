@@ -121,9 +121,9 @@ func TestProxyTimeoutsExceedSilentPeriodsOfCalls(t *testing.T) {
 	}
 }
 
-// TestTheProgramIsStatic checks that the program needs no shared libraries, because the image contains none. Programs
+// TestProgramIsStaticallyLinked checks that the program needs no shared libraries, because the image contains none. Programs
 // are static only on Linux.
-func TestTheProgramIsStatic(t *testing.T) {
+func TestProgramIsStaticallyLinked(t *testing.T) {
 	file, err := elf.Open(proctest.Easel(t))
 	if err != nil {
 		t.Skipf("not a Linux program: %v", err)

@@ -9,7 +9,7 @@ import (
 )
 
 // A server reloads changed files even if it receives no calls, and it reports invalid files.
-func TestChangedCallersFileIsReloadedWithoutCalls(t *testing.T) {
+func TestIdleServerReloadsChangedCallersFile(t *testing.T) {
 	t.Parallel()
 	f, callers := newCatalog(t, 1), teamsOf(t)
 	whole := proctest.Read(t, callers)

@@ -49,7 +49,7 @@ func (l logLine) holdCall(t *testing.T) {
 
 // Each call has one log line with its generation, model, order and idempotency key. At debug level, polls, leases
 // and attempts are logged too. The log lines of an attempt have the trace ID of the call that placed the order.
-func TestLogLinesHaveGenerationModelOrderAndIdempotencyKey(t *testing.T) {
+func TestLogLinesIdentifyGenerationAndOrder(t *testing.T) {
 	t.Parallel()
 	f := newCatalog(t, 1, "--speed", "20")
 	f.Sharing(teamsOf(t), proctest.Database(t)).With(map[string]string{"EASEL_LOG_LEVEL": "debug", "EASEL_POLL_MIN_INTERVAL": "200ms"}).Serve()

@@ -215,7 +215,7 @@ func outlasted(t *testing.T, began time.Time) {
 	}
 }
 
-func TestLongSilentWaitSucceedsThroughNginx(t *testing.T) {
+func TestLongWaitCallSucceedsThroughNginx(t *testing.T) {
 	t.Parallel()
 	p := startNginx(t, slowRenders...)
 	id, began := p.order(t, "waited"), time.Now()
@@ -231,7 +231,7 @@ func TestLongSilentWaitSucceedsThroughNginx(t *testing.T) {
 	outlasted(t, began)
 }
 
-func TestDownloadWaitingForRenderIsCompleteThroughNginx(t *testing.T) {
+func TestDownloadThroughNginxWaitsForResult(t *testing.T) {
 	t.Parallel()
 	p := startNginx(t, slowRenders...)
 	id, began := p.order(t, "downloaded"), time.Now()

@@ -25,7 +25,7 @@ func (f facility) logs(message string) int {
 	return strings.Count(f.Server.Stderr.String(), `"msg":"`+message+`"`)
 }
 
-func TestReplicasDivideThePollsAndLogAnOutageInOneLine(t *testing.T) {
+func TestLedgerOutageIsLoggedOnceByEachReplica(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	postgres := proctest.StartPostgres(t)

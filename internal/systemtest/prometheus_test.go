@@ -56,7 +56,7 @@ func (p *prometheus) series(query string) int {
 	return len(found.Result)
 }
 
-func TestPrometheusScrapesMetricsAndAlertsOnOutage(t *testing.T) {
+func TestCatalogOutageTriggersPrometheusAlert(t *testing.T) {
 	t.Parallel()
 	f := newCatalog(t, 2)
 	f.With(map[string]string{"EASEL_LEDGER_URL": proctest.Database(t)}).Serve()

@@ -13,7 +13,7 @@ import (
 // client from the OpenAPI document.
 const restClient = ".build/restclient/node_modules"
 
-func TestClientGeneratedFromOpenAPIDocumentOrdersRender(t *testing.T) {
+func TestGeneratedOpenAPIClientCanOrderRender(t *testing.T) {
 	t.Parallel()
 	node, modules := tool(t, "node"), proctest.FromRoot(t, restClient)
 	if _, err := os.Stat(modules); err != nil {

@@ -11,7 +11,7 @@ import (
 
 // The server continuously queries the ledger for due work. The spans of these queries must not be the roots of
 // traces: each query either belongs to the trace of a call or a job, or has no span.
-func TestOnlyCallsAndJobsAreRootsOfTraces(t *testing.T) {
+func TestOnlyCallsAndJobsStartTraces(t *testing.T) {
 	t.Parallel()
 	for name, ledger := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "book.db") },

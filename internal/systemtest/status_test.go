@@ -94,7 +94,7 @@ func (f facility) withoutKeys(text any) {
 
 const textOf = `document.getElementById('%s').innerText`
 
-func TestStatusPageOfIdleServerShowsAllIsWell(t *testing.T) {
+func TestStatusPageOfIdleServerShowsNoProblems(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	f := newFacility(t, 0)
@@ -106,7 +106,7 @@ func TestStatusPageOfIdleServerShowsAllIsWell(t *testing.T) {
 	}
 }
 
-func TestStatusPageShowsAPIKeysRendersAndProblems(t *testing.T) {
+func TestStatusPageShowsCatalogOutage(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	f := newFacility(t, 3)

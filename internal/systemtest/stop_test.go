@@ -55,7 +55,7 @@ func TestProcessExitsInTenSecondsDespiteCollectorFaults(t *testing.T) {
 	for kind, s := range services {
 		exit, _ := took.Load(kind)
 		t.Logf("with a %s collector the exit took %v", kind, exit)
-		if exit.(time.Duration) > 10*time.Second { // a rough limit, because TestStopContinuesWithoutAStuckStage measures the time of each stage
+		if exit.(time.Duration) > 10*time.Second { // a rough limit, because TestShutdownContinuesDespiteStuckStage measures the time of each stage
 			t.Errorf("with a %s collector the exit took %v", kind, exit)
 		}
 		if lost := strings.Contains(s.Server.Stderr.String(), `"stage not stopped","stage":"telemetry"`); lost == (kind == "slow") {

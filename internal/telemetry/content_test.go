@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-func TestEachCountOfResultCopiesHasItsOwnSeries(t *testing.T) {
+func TestResultCopyMetricsAreExported(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	before := otel.GetMeterProvider()
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable())))

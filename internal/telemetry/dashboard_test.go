@@ -283,7 +283,7 @@ func TestDashboardFileMatchesTheGeneratedDashboard(t *testing.T) {
 	}
 }
 
-func TestDashboardShowsAllOwnMetrics(t *testing.T) {
+func TestDashboardShowsAllApplicationMetrics(t *testing.T) {
 	drawn := strings.Builder{}
 	for _, q := range queriesOf(dashboard) {
 		drawn.WriteString(q.expr)

@@ -52,7 +52,7 @@ func TestFailuresOfTheCatalogAreLogged(t *testing.T) {
 	}
 }
 
-func TestOutageHasALimitedNumberOfLines(t *testing.T) {
+func TestRepeatedFailuresAreLoggedAtLimitedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &bytes.Buffer{}
 		f := Failures{newLimitedLog(slog.New(slog.NewJSONHandler(out, nil)))}

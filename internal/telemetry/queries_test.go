@@ -149,7 +149,7 @@ func readRules(t *testing.T) (file ruleFile) {
 	return file
 }
 
-func TestEveryRuleReadsExistingMetricsAndAlertsSayWhatToDo(t *testing.T) {
+func TestEveryRuleReadsExistingMetrics(t *testing.T) {
 	v, file := known(), readRules(t)
 	for _, group := range file.Groups {
 		for _, r := range group.Rules {
@@ -200,13 +200,13 @@ func promtool(t *testing.T, directory string, args ...string) {
 	}
 }
 
-func TestPrometheusAcceptsTheRulesAndRuleTestsPass(t *testing.T) {
+func TestPrometheusAcceptsRulesAndConfiguration(t *testing.T) {
 	promtool(t, rulesDirectory, "check", "rules", "rules.yaml")
 	promtool(t, rulesDirectory, "test", "rules", "rules_test.yaml")
 	promtool(t, rulesDirectory, "check", "config", "prometheus.yaml")
 }
 
-func TestEveryAlertHasRuleTestsThatFireAndDoNotFireIt(t *testing.T) {
+func TestEveryAlertHasPositiveAndNegativeTests(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(rulesDirectory, "rules_test.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ func callerContext(t *testing.T, flags trace.TraceFlags) context.Context {
 	}))
 }
 
-func TestCallerDecidesSamplingUnlessASettingDoes(t *testing.T) {
+func TestSamplingFollowsCallerUnlessConfiguredOtherwise(t *testing.T) {
 	for _, test := range []struct {
 		sampler, arg            string
 		root, sampled, unwanted bool // whether a call is recorded if its caller sends no trace, a sampled trace or an unsampled trace, respectively

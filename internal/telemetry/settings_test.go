@@ -68,7 +68,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.take(one)
 }
 
-func TestUnusableOTLPEndpointErrorNamesTheVariable(t *testing.T) {
+func TestOTLPEndpointErrorNamesEnvironmentVariable(t *testing.T) {
 	for _, test := range []struct {
 		settings []string
 		refused  string // environment variable and hint that the error must contain; empty if the settings are valid

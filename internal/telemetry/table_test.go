@@ -118,7 +118,7 @@ func TestCallerAndModelNamesCreateABoundedNumberOfSeries(t *testing.T) {
 	}
 }
 
-func TestOnlyMetricsAndLabelsOfTheTableAreMeasured(t *testing.T) {
+func TestOnlyDocumentedMetricsAndLabelsAreCollected(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable()))
 	t.Cleanup(func() { _ = provider.Shutdown(t.Context()) })

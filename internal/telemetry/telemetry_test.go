@@ -101,7 +101,7 @@ func TestMetricsAreServedWithoutAnExporter(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentNamesTheService(t *testing.T) {
+func TestServiceNameIsReadFromEnvironment(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "other")
 	about, err := describe(t.Context(), Config{})
 	if err != nil {

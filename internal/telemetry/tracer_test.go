@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-func TestAtMostAThousandPushesPerSecondHaveASpan(t *testing.T) {
+func TestSpansOfDeliveredUpdatesAreLimitedPerSecond(t *testing.T) {
 	exporter := record(t)
 	synctest.Test(t, func(t *testing.T) {
 		o, err := NewTracer()

@@ -13,7 +13,7 @@ func onTerminal(look Style) (*Console, *bytes.Buffer) {
 	return &Console{out: &screen, err: &screen, OutStyle: look, ErrStyle: look, Columns: func() int { return 20 }}, &screen
 }
 
-func TestPrintedLineReplacesLiveLine(t *testing.T) {
+func TestPrintedLineReplacesProgressLine(t *testing.T) {
 	c, screen := onTerminal(Style{Terminal: true})
 	c.ShowLive("working")
 	c.ShowLive("working")
@@ -25,7 +25,7 @@ func TestPrintedLineReplacesLiveLine(t *testing.T) {
 	}
 }
 
-func TestLiveLineIsTruncatedToTerminalWidth(t *testing.T) {
+func TestProgressLineIsTruncatedToTerminalWidth(t *testing.T) {
 	c, screen := onTerminal(Style{Terminal: true, Colour: true})
 	c.ShowLive("日本語 " + strings.Repeat("é", 50))
 	if got, want := screen.String(), "\x1b[2m日本語 "+strings.Repeat("é", 12)+"\x1b[0m"; got != want {
@@ -33,7 +33,7 @@ func TestLiveLineIsTruncatedToTerminalWidth(t *testing.T) {
 	}
 }
 
-func TestWithoutATerminalThereIsNoLiveLine(t *testing.T) {
+func TestProgressLineIsHiddenWithoutTerminal(t *testing.T) {
 	c, screen := onTerminal(Style{})
 	c.ShowLive("working")
 	c.Print("result")
@@ -54,7 +54,7 @@ func TestColourNeedsATerminal(t *testing.T) {
 	}
 }
 
-func TestTablesAlignWideTextAndOmitEmptyColumns(t *testing.T) {
+func TestTablesOmitEmptyColumns(t *testing.T) {
 	console, screen := onTerminal(Style{Terminal: true})
 	console.Table([]string{"ORDER", "STATE", "COST", "PROBLEM"}, [][]Cell{
 		Cells("日本語", "unknown", "", "the catalog did not answer"), Cells("ord_10", "placed", "", ""),

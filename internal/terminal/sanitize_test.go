@@ -33,7 +33,7 @@ func TestSanitizingWriterEscapesControlCharacters(t *testing.T) {
 	}
 }
 
-func TestCopySanitizesResultOnlyOnTerminal(t *testing.T) {
+func TestResultIsSanitizedOnlyOnTerminal(t *testing.T) {
 	evil := strings.Repeat("é", 4095) + "\r\n\x1b[2J\u202e\ta\xffb\r"
 	for _, c := range []struct {
 		look Style
@@ -58,7 +58,7 @@ func TestCopySanitizesResultOnlyOnTerminal(t *testing.T) {
 	}
 }
 
-func TestCopyDoesNotBufferLongLines(t *testing.T) {
+func TestLongLineIsCopiedWithoutBuffering(t *testing.T) {
 	console, screen := onTerminal(Style{Terminal: true})
 	read, line := 0, strings.NewReader(strings.Repeat("a", 1<<20))
 	counted := io.TeeReader(line, writerFunc(func(p []byte) (int, error) {

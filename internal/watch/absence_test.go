@@ -34,7 +34,7 @@ func TestReconnectedWatcherGetsNoEarlierState(t *testing.T) {
 	}
 }
 
-func TestNewOrderWith404OnReadIsDeliveredAsQueued(t *testing.T) {
+func TestNewOrderIsDeliveredAsQueuedDespite404(t *testing.T) {
 	for _, own := range []bool{true, false} { // whether the 404 has the form of the catalog's own errors
 		inBubble(t, map[string]catalog.State{}, func(b *bench) {
 			b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
@@ -56,7 +56,7 @@ func TestNewOrderWith404OnReadIsDeliveredAsQueued(t *testing.T) {
 	}
 }
 
-func TestFalse404IsUndoneWhenTheGenerationReappears(t *testing.T) {
+func TestReappearingGenerationIsNoLongerDeleted(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
 		pass(time.Second)
@@ -100,7 +100,7 @@ func TestFalse404DoesNotDeleteListedGeneration(t *testing.T) {
 
 // A misconfigured proxy returns 404 with its own page. The hub must report such a response as a failed
 // read, and not as a deletion.
-func TestProxy404IsAFailedReadAndNotADeletion(t *testing.T) {
+func TestProxy404DoesNotDeleteGeneration(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Heartbeat: time.Second})
 		pass(time.Second)
@@ -151,7 +151,7 @@ func TestOrderNotYetVisibleIsNotReportedAsMissing(t *testing.T) {
 	})
 }
 
-func TestResponseOlderThanThe404DoesNotUndoTheDeletion(t *testing.T) {
+func TestOutdatedResponseDoesNotUndoDeletion(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
 		pass(time.Second)
@@ -179,7 +179,7 @@ func TestDeletedGenerationIsNotRestoredByLateResponse(t *testing.T) {
 	})
 }
 
-func TestPresumedDeletionIsIgnoredOnlySoonAfterTheOrder(t *testing.T) {
+func TestPresumedDeletionOfNewOrderIsIgnored(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
@@ -194,7 +194,7 @@ func TestPresumedDeletionIsIgnoredOnlySoonAfterTheOrder(t *testing.T) {
 	})
 }
 
-func TestAWatchOfEverythingGetsRefundsAndDeletions(t *testing.T) {
+func TestWatchDeliversRefundsAndDeletions(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": succeeded}, func(b *bench) {
 		s := b.watch()
 		pass(time.Second)
@@ -214,7 +214,7 @@ func TestAWatchOfEverythingGetsRefundsAndDeletions(t *testing.T) {
 	})
 }
 
-func TestWatchOfEverythingPollsLessForAStuckGeneration(t *testing.T) {
+func TestOldUnfinishedGenerationIsPolledLessOften(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.watch()
 		pass(10 * time.Minute)
@@ -226,7 +226,7 @@ func TestWatchOfEverythingPollsLessForAStuckGeneration(t *testing.T) {
 	})
 }
 
-func TestGenerationsOfUnknownDurationAddNoHistory(t *testing.T) {
+func TestRemainingTimeEstimateIgnoresUnknownDurations(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"x": succeeded, "y": succeeded, "z": succeeded, "new": queued}, func(b *bench) {
 		for _, id := range []string{"x", "y", "z"} {
 			old := b.up.record(id, succeeded)
@@ -241,7 +241,7 @@ func TestGenerationsOfUnknownDurationAddNoHistory(t *testing.T) {
 	})
 }
 
-func TestHeartbeatForAKnownEtagCarriesTheState(t *testing.T) {
+func TestWatchConfirmsUnchangedState(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": succeeded}, func(b *bench) {
 		first := b.watch("a")
 		pass(0)
@@ -254,7 +254,7 @@ func TestHeartbeatForAKnownEtagCarriesTheState(t *testing.T) {
 	})
 }
 
-func TestRepeatedlyReportedGenerationCountsOnceInHistory(t *testing.T) {
+func TestRemainingTimeEstimateCountsEachGenerationOnce(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"new": queued}, func(b *bench) {
 		for range 5 {
 			old := b.up.record("old", succeeded)
@@ -285,7 +285,7 @@ func TestNewOrderIsNotPolledInItsFirstSecond(t *testing.T) {
 	})
 }
 
-func TestWatchAtItsGoalIgnoresALaterError(t *testing.T) {
+func TestErrorAfterFinalStateDoesNotFailWatch(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		b.watch("b")
 		slow := &seen{}

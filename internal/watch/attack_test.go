@@ -39,7 +39,7 @@ func TestAttackByWatchesWithRejectedAPIKeysLeavesNoState(t *testing.T) {
 	})
 }
 
-func TestAWatchOfManyWaitsForASharedAPIKeyToBeAccepted(t *testing.T) {
+func TestWatchWaitsWhileSharedAPIKeyIsRejected(t *testing.T) {
 	states, ids := generations(100)
 	inBubble(t, states, func(b *bench) {
 		b.up.fail = errRejected

@@ -79,7 +79,7 @@ func TestClockSkewNeitherEndsWatchEarlyNorAddsPolls(t *testing.T) {
 	}
 }
 
-func TestUnobservedFinalStateIsDatedByCatalogUnlessInTheFuture(t *testing.T) {
+func TestRefundWindowStartsAtTerminalTimeFromCatalog(t *testing.T) {
 	for by, want := range map[time.Duration]time.Duration{
 		-24 * time.Hour:   0,
 		-5 * time.Minute:  5 * time.Minute,

@@ -35,7 +35,7 @@ func TestWatcherPanicDoesNotAffectOtherWatchers(t *testing.T) {
 	})
 }
 
-func TestWatchCanceledDuringAChangeDeliversNothingAfterItsEnd(t *testing.T) {
+func TestNoEventIsDeliveredAfterWatchEnds(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
 			hub := newHub(t, Config{Upstream: withLimiters(newUpstream(map[string]catalog.State{"a": queued}))})
@@ -60,7 +60,7 @@ func TestWatchCanceledDuringAChangeDeliversNothingAfterItsEnd(t *testing.T) {
 	}
 }
 
-func TestHeartbeatDueAtTheStartDoesNotBreakAWatch(t *testing.T) { // with an interval of 1 ns, a heartbeat is due before the first state
+func TestVeryShortHeartbeatIntervalDoesNotBreakWatch(t *testing.T) { // with an interval of 1 ns, a heartbeat is due before the first state
 	hub := newHub(t, Config{Upstream: withLimiters(newUpstream(map[string]catalog.State{"a": queued}))})
 	for range 2000 {
 		delivered := 0

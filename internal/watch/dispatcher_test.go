@@ -41,7 +41,7 @@ func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *upstream, wa
 	})
 }
 
-func TestADeliveryThatStallsEndsItsWatch(t *testing.T) {
+func TestStalledDeliveryEndsWatch(t *testing.T) {
 	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		stuck, began := &blocked{free: make(chan struct{})}, time.Now()
 		err := <-watch(Request{Stall: 30 * time.Second}, stuck.deliver)
@@ -55,7 +55,7 @@ func TestADeliveryThatStallsEndsItsWatch(t *testing.T) {
 	})
 }
 
-func TestASlowDeliveryIsNoStall(t *testing.T) {
+func TestSlowDeliveryDoesNotEndWatch(t *testing.T) {
 	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		var last catalog.State
 		ended := watch(Request{Stall: 30 * time.Second}, func(event Event) error {
@@ -115,7 +115,7 @@ func TestAllWatchersGetTheFinalStateBeforeAnyWatchEnds(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) {
+func TestStallAfterSlowDeliveryEndsWatch(t *testing.T) {
 	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, _ func(Request, func(Event) error) chan error) {
 		up.set("b", catalog.StateQueued)
 		var calls atomic.Int32
@@ -146,7 +146,7 @@ func TestReplacingAnIdleWorkerStartsNoStallTimer(t *testing.T) {
 	}
 }
 
-func TestManyBlockedWatchersDelayOthersOnlyBriefly(t *testing.T) {
+func TestBlockedWatchersDelayOtherWatchersOnlyBriefly(t *testing.T) {
 	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		stuck := &blocked{free: make(chan struct{})}
 		for range 200 {

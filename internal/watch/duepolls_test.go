@@ -19,7 +19,7 @@ func swept(id string) candidate { return candidate{e: &generation{id: id}, swept
 func first(id string) candidate  { return candidate{e: &generation{id: id}, swept: true, first: true} }
 func hinted(id string) candidate { return candidate{e: &generation{id: id}, hinted: true} }
 
-func TestPlanSelectsTheNextRequests(t *testing.T) {
+func TestPollPlanSelectsDueGenerations(t *testing.T) {
 	now := time.Now()
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	list := func(s situation) situation {
@@ -70,7 +70,7 @@ func TestPlanSelectsTheNextRequests(t *testing.T) {
 	}
 }
 
-func TestPlanKeepsToItsLimitAndRepeatsNoRead(t *testing.T) {
+func TestPollPlanStaysWithinRequestLimit(t *testing.T) {
 	ready := []candidate{read("a", 1), read("b", 1), swept("c"), first("d"), first("e"), first("f"), hinted("g")}
 	for limit := range 10 {
 		for _, sweeps := range []bool{false, true} {

@@ -30,7 +30,7 @@ func TestWatchEndsAtItsMaximumAge(t *testing.T) {
 	})
 }
 
-func TestADrainEndsEveryWatchAfterItsLastChanges(t *testing.T) {
+func TestDrainDeliversPendingChangesBeforeEndingWatches(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		one, many, all := b.watch("a"), b.watch("a", "b"), b.watch()
 		pass(10 * time.Second)
@@ -52,7 +52,7 @@ func TestADrainEndsEveryWatchAfterItsLastChanges(t *testing.T) {
 	})
 }
 
-func TestDrainEndsWatchOfEverythingWithoutGenerations(t *testing.T) {
+func TestDrainEndsWatchWithoutGenerations(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		all := b.watch()
 		pass(10 * time.Second)
@@ -62,7 +62,7 @@ func TestDrainEndsWatchOfEverythingWithoutGenerations(t *testing.T) {
 	})
 }
 
-func TestWatchSettlesInTimeDespiteALongHeartbeatInterval(t *testing.T) {
+func TestLongHeartbeatIntervalDoesNotDelayEndOfWatch(t *testing.T) {
 	states, ids := generations(7)
 	inBubble(t, states, func(b *bench) {
 		beats := func(id string, each time.Duration) *seen {
@@ -81,7 +81,7 @@ func TestWatchSettlesInTimeDespiteALongHeartbeatInterval(t *testing.T) {
 	})
 }
 
-func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
+func TestHeartbeatsOfManyWatchesArriveOnTime(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := map[*seen]time.Duration{}
 		begin := func(beat time.Duration) {

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-func TestRecordedFinalStateIsPolledUntilTheHubKnowsIt(t *testing.T) {
+func TestFinalStateInLedgerTriggersPoll(t *testing.T) {
 	shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("key-one") })
 	for name, c := range map[string]struct {
 		cred     catalog.Credential

@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-func TestALateFailureDoesNotLengthenThePause(t *testing.T) {
+func TestFailureDuringPauseDoesNotExtendPause(t *testing.T) {
 	h, now := health{least: time.Second}, time.Now()
 	unavailable := &catalog.Error{Kind: catalog.KindUnavailable}
 	for range outageFailures {

@@ -58,7 +58,7 @@ func TestGenerationsMissingFromTheListAreReadIndividually(t *testing.T) {
 	})
 }
 
-func TestWatchOfEverythingGetsListedGenerationsAndOwnOrders(t *testing.T) {
+func TestWatchWithoutIDsIncludesNewGenerations(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": succeeded}, func(b *bench) {
 		s := b.watch()
 		pass(time.Second / 2)
@@ -88,7 +88,7 @@ func TestWatchOfEverythingGetsListedGenerationsAndOwnOrders(t *testing.T) {
 	})
 }
 
-func TestWatchOfEverythingIncludesUnlistedRequestedGenerations(t *testing.T) {
+func TestWatchIncludesRequestedGenerationsMissingFromList(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"listed": queued, "hidden": queued}, func(b *bench) {
 		b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "listed" } })
 		s := b.watchWith(b.ctx, Request{IDs: []string{"hidden", "listed"}, Everything: true})
@@ -110,7 +110,7 @@ func TestWatchOfEverythingIncludesUnlistedRequestedGenerations(t *testing.T) {
 	})
 }
 
-func TestKnownUnlistedGenerationsAreReadOnceWithinThePollRate(t *testing.T) {
+func TestUnlistedGenerationsAreReadWithinPollRate(t *testing.T) {
 	states, ids := generations(300)
 	for _, id := range ids {
 		states[id] = succeeded
@@ -148,7 +148,7 @@ func TestKnownUnlistedGenerationsAreReadOnceWithinThePollRate(t *testing.T) {
 	})
 }
 
-func TestAWatchOfManyDropsGenerationsOfOtherModels(t *testing.T) {
+func TestWatchExcludesGenerationsOfOtherModels(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		none := b.watchWith(b.ctx, Request{IDs: []string{"a", "b"}, ModelID: "another"})
 		all := b.watchWith(b.ctx, Request{ModelID: "m"})

@@ -12,7 +12,7 @@ import (
 
 var broken = &catalog.Error{Kind: catalog.KindMalformed, Op: "GET /generations", Err: errors.New("not a list")}
 
-func TestFailingListIsRetriedRarelyAndReadsContinue(t *testing.T) {
+func TestFailingListRequestIsRetriedRarely(t *testing.T) {
 	for name, failure := range map[string]error{"malformed": broken, "unreachable": unreachable} {
 		for _, everything := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, with a watch of everything: %v", name, everything), func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestSlowListRequestDoesNotDelayNewWatches(t *testing.T) {
 	})
 }
 
-func TestWatchOfEverythingGetsLatestStateOfUnlistedGeneration(t *testing.T) {
+func TestNewWatchGetsLatestStateOfUnlistedGeneration(t *testing.T) {
 	for name, c := range map[string]struct {
 		known              catalog.State
 		updates, confirmed int
@@ -108,7 +108,7 @@ func TestWatchOfEverythingGetsLatestStateOfUnlistedGeneration(t *testing.T) {
 	}
 }
 
-func TestSlowWatchOfEverythingGetsChangeOfUnlistedGeneration(t *testing.T) {
+func TestSlowWatcherGetsChangeOfUnlistedGeneration(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"old": queued, "new": queued}, func(b *bench) {
 		b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "new" } })
 		b.hub.Created(b.ctx, testCred, b.up.record("old", queued), "m", time.Now())
@@ -130,7 +130,7 @@ func TestSlowWatchOfEverythingGetsChangeOfUnlistedGeneration(t *testing.T) {
 	})
 }
 
-func TestAWatchOfEverythingDropsSettledUnlistedGenerations(t *testing.T) {
+func TestFinishedUnlistedGenerationsAreRemovedFromMemory(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"old": succeeded, "failing": failed}, func(b *bench) {
 		s := b.watch()
 		pass(time.Second)

@@ -41,7 +41,7 @@ func within(times []time.Time, from, to time.Time) int {
 
 var unreachable = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Err: errors.New("connection refused")}
 
-func TestPollsWithoutAUsefulListKeepTheRateAndAreSpreadEvenly(t *testing.T) {
+func TestPollsStayWithinRateDespiteIncompleteList(t *testing.T) {
 	if testing.Short() {
 		t.Skip("too slow with -short: .ci/nightly runs it")
 	}
@@ -73,7 +73,7 @@ func TestPollsWithoutAUsefulListKeepTheRateAndAreSpreadEvenly(t *testing.T) {
 	}
 }
 
-func TestChangeShownByTheListIsReadAheadOfOtherGenerations(t *testing.T) {
+func TestListedChangeIsReadWithPriority(t *testing.T) {
 	if testing.Short() {
 		t.Skip("too slow with -short: .ci/nightly runs it")
 	}
@@ -94,7 +94,7 @@ func TestChangeShownByTheListIsReadAheadOfOtherGenerations(t *testing.T) {
 	})
 }
 
-func TestSingleWatchIsNotDelayedByAWatchOfAThousand(t *testing.T) {
+func TestWatchOfThousandGenerationsDoesNotDelaySingleWatch(t *testing.T) {
 	states, ids := generations(1000)
 	states["single"] = queued
 	inBubble(t, states, func(b *bench) {
@@ -142,7 +142,7 @@ func TestNewOrderIsPolledDespiteManyOtherGenerations(t *testing.T) {
 	})
 }
 
-func TestFinishedGenerationsDoNotDelayAWatchOfEverything(t *testing.T) {
+func TestManyFinishedGenerationsDoNotDelayUpdates(t *testing.T) {
 	states, ids := generations(60)
 	for i := range 1000 {
 		states[fmt.Sprintf("old%04d", i)] = succeeded
@@ -165,7 +165,7 @@ func TestFinishedGenerationsDoNotDelayAWatchOfEverything(t *testing.T) {
 	})
 }
 
-func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) {
+func TestOutageDoesNotCauseBurstOfPolls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("too slow with -short: .ci/nightly runs it")
 	}
@@ -206,7 +206,7 @@ func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) {
 	}
 }
 
-func TestCallThatGets429PausesPollsOfLaterWatches(t *testing.T) {
+func TestRateLimitedCallDelaysPollsOfNewWatch(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
 		throttled := &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 100 * time.Second}
 		b.hub.call(b.ctx, testCred, func() error { return throttled })
@@ -221,7 +221,7 @@ func TestCallThatGets429PausesPollsOfLaterWatches(t *testing.T) {
 	})
 }
 
-func TestA429ToACallShowsInTheHeartbeatsOfAWatch(t *testing.T) {
+func TestHeartbeatsReportRateLimitingOfCalls(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"g"}, Heartbeat: 5 * time.Second})
 		pass(time.Second)

@@ -80,7 +80,7 @@ func TestWatchOfOrdersGetsEachMatchingOrderOnceAndNoOthers(t *testing.T) {
 
 // Another process may have deleted a generation whose latest state this process still caches. A watch must not deliver
 // that state.
-func TestAWatchOfOrdersGetsNoRecentOrderThatIsDeleted(t *testing.T) {
+func TestWatchOfOrdersExcludesDeletedOrder(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"gone": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
 		pass(time.Millisecond)
@@ -92,7 +92,7 @@ func TestAWatchOfOrdersGetsNoRecentOrderThatIsDeleted(t *testing.T) {
 	})
 }
 
-func TestWatchOfOrdersGetsOrdersPlacedBeforeItsStart(t *testing.T) {
+func TestWatchOfOrdersIncludesEarlierOrders(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"recent": queued}, func(b *bench) {
 		recent := placed([]string{"recent"}, nil)
 		early := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
@@ -121,7 +121,7 @@ func TestWatchOfOrdersWorksWithAMalformedList(t *testing.T) {
 	})
 }
 
-func TestOrdersOfOtherOwnersAreCheckedOnceAndNotKept(t *testing.T) {
+func TestOrdersOfOtherOwnersAreCheckedOnce(t *testing.T) {
 	const others, watches = 500, 200
 	states, ids := generations(others)
 	states["own"] = queued

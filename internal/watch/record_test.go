@@ -125,7 +125,7 @@ func TestAStateIsRecordedBeforeItIsDelivered(t *testing.T) {
 	})
 }
 
-func TestUnavailableLedgerBlocksNoWatchAndLosesNoFinalState(t *testing.T) {
+func TestUnavailableLedgerDoesNotBlockWatches(t *testing.T) {
 	for name, off := range map[string]func(context.Context){
 		"ledger fails":            func(context.Context) {},
 		"ledger does not respond": func(ctx context.Context) { <-ctx.Done() },
@@ -169,7 +169,7 @@ func TestUnavailableLedgerBlocksNoWatchAndLosesNoFinalState(t *testing.T) {
 	}
 }
 
-func TestCloseRecordsTheLastStates(t *testing.T) {
+func TestPendingStatesAreRecordedOnClose(t *testing.T) {
 	inRecords(t, map[string]catalog.State{}, func(t *testing.T, hub *Hub, up *upstream, ledger *records) {
 		ledger.become(func(context.Context) {})
 		hub.Observe(t.Context(), testCred, catalog.Generation{ID: "a", State: catalog.StateSucceeded}.Version(), true)
@@ -181,7 +181,7 @@ func TestCloseRecordsTheLastStates(t *testing.T) {
 	})
 }
 
-func TestUnrecordedGenerationsAreBounded(t *testing.T) {
+func TestNumberOfUnrecordedGenerationsIsLimited(t *testing.T) {
 	inRecords(t, nil, func(t *testing.T, hub *Hub, up *upstream, ledger *records) {
 		ledger.become(func(context.Context) {})
 		for n := range maxUnrecorded + 10 {
@@ -194,7 +194,7 @@ func TestUnrecordedGenerationsAreBounded(t *testing.T) {
 	})
 }
 
-func TestUnrecordedStateIsReplacedUnlessItIsFinal(t *testing.T) {
+func TestUnrecordedFinalStatesAreNotOverwritten(t *testing.T) {
 	version := func(s catalog.State, cents *int64) Sighting {
 		return Sighting{Version: catalog.Generation{ID: "g", State: s, CostCents: cents}.Version()}
 	}

@@ -34,7 +34,7 @@ func TestSnapshotListsLongestWaitingGenerationsAndCountsAll(t *testing.T) {
 	})
 }
 
-func TestASnapshotShowsAnOutageAndChangesNothing(t *testing.T) {
+func TestSnapshotReportsOutage(t *testing.T) {
 	states, ids := generations(2)
 	inBubble(t, states, func(b *bench) {
 		b.watch(ids...)

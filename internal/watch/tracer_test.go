@@ -70,7 +70,7 @@ func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub,
 // ignore discards the event.
 func ignore(Event) error { return nil }
 
-func TestPollTraceRefersToItsOrderAndUpToSixteenWatches(t *testing.T) {
+func TestPollTraceLinksToOrderAndWatches(t *testing.T) {
 	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued}, func(hub *Hub, up *upstream, watch func(string, ...string)) {
 		hub.Created(named(context.Background(), "order"), testCred, up.record("a", queued), "m", time.Now())
 		for i := range 30 {
@@ -95,7 +95,7 @@ func TestPollTraceRefersToItsOrderAndUpToSixteenWatches(t *testing.T) {
 	}
 }
 
-func TestSweepTraceRefersToEachWatchOnce(t *testing.T) {
+func TestListPollTraceLinksToEachWatchOnce(t *testing.T) {
 	states, ids := generations(8)
 	heard := observed(t, states, func(_ *Hub, _ *upstream, watch func(string, ...string)) {
 		watch("of one", ids[3]) // a watch of a single generation needs no request for the list
@@ -119,7 +119,7 @@ func TestSweepTraceRefersToEachWatchOnce(t *testing.T) {
 	}
 }
 
-func TestUpdateTraceRefersToThePollOrCallThatFoundIt(t *testing.T) {
+func TestUpdateTraceIdentifiesPollOrCall(t *testing.T) {
 	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued, "b": catalog.StateQueued}, func(hub *Hub, up *upstream, watch func(string, ...string)) {
 		watch("one", "a")
 		watch("two", "b")

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-func TestAWatchDeliversEachChangeAndEndsAtTheGoal(t *testing.T) {
+func TestWatchDeliversEachChangeUntilFinalState(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")
 		pass(0)
@@ -50,7 +50,7 @@ func TestStateWithAKnownEtagIsNotDeliveredAgain(t *testing.T) {
 	})
 }
 
-func TestOneThousandWatchersCostThePollsOfOne(t *testing.T) {
+func TestThousandWatchersCauseNoAdditionalPolls(t *testing.T) {
 	polls := func(watchers int) (n int) {
 		inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 			var all []*seen
@@ -112,7 +112,7 @@ func TestSkippedEventDoesNotDelayTheNextHeartbeat(t *testing.T) {
 	})
 }
 
-func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) {
+func TestHeartbeatsReportCatalogErrors(t *testing.T) {
 	for _, trouble := range []struct {
 		kind catalog.Kind
 		want Condition
@@ -146,7 +146,7 @@ func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) {
 	}
 }
 
-func TestNoPollIsSentDuringARetryAfterPause(t *testing.T) {
+func TestPollingPausesAfterRateLimitError(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		b.watch("a")
 		b.watch("b")
@@ -170,7 +170,7 @@ func TestNoPollIsSentDuringARetryAfterPause(t *testing.T) {
 	})
 }
 
-func TestARejectedForwardedKeyEndsItsWatchesAndASharedKeyIsProbed(t *testing.T) {
+func TestRejectedForwardedAPIKeyEndsWatch(t *testing.T) {
 	rejected := &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "x"}
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held") })
@@ -217,7 +217,7 @@ func TestStatesNeverGoBackwards(t *testing.T) {
 	}
 }
 
-func TestATerminalStateStaysExceptThatFailedBecomesRefunded(t *testing.T) {
+func TestFailedStateChangesOnlyToRefunded(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": failed}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Goal: Settled})
 		pass(time.Second / 2)
@@ -233,7 +233,7 @@ func TestATerminalStateStaysExceptThatFailedBecomesRefunded(t *testing.T) {
 	})
 }
 
-func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) {
+func TestUnknownGenerationIsMarkedAsMissing(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		unknown, known := b.watch("x"), b.watch("a")
 		pass(time.Second / 2)
@@ -299,7 +299,7 @@ func slowly(deliver func(Event) error) func(Event) error {
 	}
 }
 
-func TestSlowWatcherGetsOnlyLatestStateAndDelaysNoOthers(t *testing.T) {
+func TestSlowWatcherGetsOnlyLatestState(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		fast := b.watch("a")
 		slow := &seen{}
@@ -349,7 +349,7 @@ func TestWatchReturnsTheCauseOfItsCanceledContext(t *testing.T) {
 	})
 }
 
-func TestAHubReportsEveryFaultOfItsConfigTogether(t *testing.T) {
+func TestConfigErrorListsAllInvalidFields(t *testing.T) {
 	_, err := New(Config{MinInterval: 10, MaxInterval: 5, Rate: math.Inf(1)})
 	if err == nil {
 		t.Fatal("no error")

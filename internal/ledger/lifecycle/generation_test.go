@@ -41,7 +41,7 @@ type seen struct {
 }
 
 // The test checks every sequence of at most mostLooks observations.
-func TestAmountsOfGenerationAreConsistentWithObservations(t *testing.T) {
+func TestAmountsStayConsistentAfterEveryObservation(t *testing.T) {
 	count, refundsAfterSuccess := 0, 0
 	var walk func(before seen, names []string)
 	walk = func(before seen, names []string) {

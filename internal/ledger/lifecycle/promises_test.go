@@ -155,7 +155,7 @@ func TestOperatorsResolutionOfOrderCanBeCorrected(t *testing.T) {
 // A server keeps running while its ledger is restored from a backup, and then records that an order was not placed. The
 // restored ledger contains this order with an unknown outcome. The outcome must stay unknown, because an attempt that is
 // missing from the backup may have placed the order.
-func TestLateRejectionDoesNotReleaseHeldOrder(t *testing.T) {
+func TestRejectionDoesNotCloseOrderHeldAfterRestore(t *testing.T) {
 	held := Order{State: Open, Leases: 1, Leased: true, Held: true}
 	if step := held.Concluded(1, TurnedAway, ""); step.Order.State != Open || !step.Order.Held || step.Answer != Unknown {
 		t.Errorf("the late conclusion returns %+v", step)

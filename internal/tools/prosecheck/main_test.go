@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestCheckReportsPhrasesInAddedLines(t *testing.T) {
+func TestBannedPhrasesInAddedLinesAreReported(t *testing.T) {
 	diff := strings.Join([]string{
 		"diff --git a/a.go b/a.go", "--- a/a.go", "+++ b/a.go", "@@ -1,3 +1,5 @@",
 		"+// Wait gives the exit code.",
@@ -31,7 +31,7 @@ func TestCheckReportsPhrasesInAddedLines(t *testing.T) {
 	}
 }
 
-func TestMessagesOfTestsAndGeneratedFilesAreNotChecked(t *testing.T) {
+func TestProseCheckSkipsGeneratedFilesAndTestMessages(t *testing.T) {
 	for _, path := range []string{"a_test.go", "gen/proto/a.proto", "docs/contract.md", "a.png"} {
 		if got := check("+++ b/" + path + "\n+\tt.Error(\"nobody gives this\")\n"); len(got) > 0 {
 			t.Errorf("%s: %q", path, got)
@@ -39,7 +39,7 @@ func TestMessagesOfTestsAndGeneratedFilesAreNotChecked(t *testing.T) {
 	}
 }
 
-func TestEachPatternFindsItsPhrase(t *testing.T) {
+func TestEachProsePatternMatchesItsExample(t *testing.T) {
 	lines := []string{
 		"nobody reads it", "whoever reads it", "this is what it reads", "the time of what was read", "What is due is sent", "¶of the caller", "¶It gives a value",
 		"it is told", "it gives a value", "it says so", "it stands here", "it reads so many.", "it goes on", "it takes over the rest", "what comes of it", "it is in force", "meanwhile it waits",

@@ -60,7 +60,7 @@ func TestRepeatedGenerationIsCountedOnceInHistory(t *testing.T) {
 	}
 }
 
-func TestTheHistoryIsBounded(t *testing.T) {
+func TestDurationHistorySizeIsLimited(t *testing.T) {
 	var b Durations
 	for i := range 2 * limit {
 		b.Add(Key{"t", string(rune(i))}, 1, time.Second)

@@ -115,7 +115,7 @@ func TestALearnedScheduleCostsAtMostTenPercentOverMinimum(t *testing.T) {
 	}
 }
 
-func TestWithoutHistoryPollsAreEveryFewSeconds(t *testing.T) {
+func TestPollIntervalWithoutHistoryIsAtMostTenSeconds(t *testing.T) {
 	for age, want := range map[time.Duration][2]float64{
 		0: {1.5, 2.5}, 15 * time.Second: {2, 4}, time.Minute: {3.5, 6}, 6 * time.Minute: {9, 10}, 100 * time.Hour: {10, 10},
 	} {
@@ -125,7 +125,7 @@ func TestWithoutHistoryPollsAreEveryFewSeconds(t *testing.T) {
 	}
 }
 
-func TestGenerationOlderThanHistoryIsPolledAsWithoutHistory(t *testing.T) {
+func TestLongRunningGenerationIsPolledAtDefaultInterval(t *testing.T) {
 	c := learn(slices.Repeat([]time.Duration{3 * time.Second}, 100), pollPrice)
 	for _, age := range []time.Duration{time.Minute, time.Hour} {
 		with, without := c.Gap(age, usual), Unlearned.Gap(age, usual)
@@ -135,7 +135,7 @@ func TestGenerationOlderThanHistoryIsPolledAsWithoutHistory(t *testing.T) {
 	}
 }
 
-func TestScheduleStaysWithinBoundsForExtremeHistories(t *testing.T) {
+func TestPollIntervalStaysWithinBoundsForExtremeHistories(t *testing.T) {
 	histories := [][]time.Duration{
 		nil, {0}, {-time.Hour}, {1}, {math.MaxInt64}, {0, math.MaxInt64}, slices.Repeat([]time.Duration{time.Second}, 1000),
 	}
