@@ -65,8 +65,8 @@ type (
 	}
 )
 
-// remedy is a row of the error table. Class is the name of the error class. Again is "yes" if a retry may help, "no" if it
-// can't, and "if_told" if it may help only after a delay that the server has requested.
+// remedy is a row of the error table. Class is the name of the error class. Again states whether a retry may help: "yes", "no",
+// or "if_told" if it may help only after a delay that the server has requested.
 type remedy struct{ Class, Again string }
 
 // errorTable is the content of clients/reasons.json.

@@ -90,8 +90,8 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 
 // resumable prepares the request for the next stream, or returns an error if the download can't continue. With an etag, the
 // server ensures that the remaining bytes belong to the same content. Without an etag, the download restarts at its first byte,
-// and resumable removes the downloaded bytes from the end of w. This requires that w is a file and that its position is at its
-// end.
+// and resumable removes the downloaded bytes from the end of the writer. In this case, the writer must be a file that is
+// positioned at its end.
 func (d *download) resumable() error {
 	if d.request.GetEtag() != "" || d.request.GetReadOffset() == 0 {
 		return nil

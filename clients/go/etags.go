@@ -14,13 +14,13 @@ const (
 	maxEtags      = 10_000
 )
 
-// etags stores the latest etags of the generations in a WatchMany. It keeps only those of the maxEtags generations that changed
-// most recently.
+// etags stores the latest etags of the generations in a WatchMany. It keeps the etags of only the maxEtags generations that
+// changed most recently.
 type etags struct {
 	named    bool // whether the watch request contains generation IDs
 	etag     map[string]string
-	ids      []string        // keys of the map etag; the generation that changed most recently is last
-	finished map[string]bool // IDs of succeeded and refunded renders, which wanted() omits; empty if named is true
+	ids      []string        // the keys of etag; the generation that changed most recently is last
+	finished map[string]bool // IDs of succeeded and refunded renders, whose etags are not sent; empty if named is true
 }
 
 func newEtags(named bool, known map[string]string) *etags {

@@ -94,7 +94,8 @@ func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err erro
 // often.
 const staleAge = 24 * time.Hour
 
-// removeStale removes part files that killed downloads of dir/base left behind, if the files are older than staleAge.
+// removeStale removes the part files of dir/base that are older than staleAge. Such a file remains if a process is killed
+// during a download.
 func removeStale(dir, base string) {
 	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // if the directory can't be read, old part files remain
 	for _, entry := range entries {

@@ -25,7 +25,7 @@ type Message interface {
 type watch[M Message, S any] struct {
 	*attempts
 	open    func(context.Context) (stream[M], error)
-	take    func(M) *S // returns nil if the message has no new state
+	take    func(M) *S // returns the state in a message, or nil if the message has no new state
 	endless bool       // whether the watch continues after the server ends a stream with OK
 }
 
@@ -33,8 +33,8 @@ type stream[M any] interface{ Recv() (M, error) }
 
 // follow yields the states of a watch, and reopens the stream after each failure that may be temporary. It yields an error and
 // returns if a failure is final, the attempts are used up or the context is done. It returns without an error when the caller
-// leaves the loop or, unless the watch is endless, the server ends the stream with OK. A new state, or a stream that lasted more
-// than 10 s, resets the back-off.
+// leaves the loop. Unless the watch is endless, it also returns without an error when the server ends the stream with OK. A new
+// state, or a stream that lasted more than 10 s, resets the back-off.
 func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S, error) bool) {
 	for {
 		began := time.Now()
@@ -75,8 +75,8 @@ type ending struct {
 	delay    time.Duration // delay that the server requested when it closed the stream
 }
 
-// read yields the states of one stream. It cancels the stream if no message arrives for three heartbeat intervals. The timer
-// does not run while the caller processes a state.
+// The method read yields the states of one stream. It cancels the stream if no message arrives for three heartbeat intervals.
+// The timer does not run while the caller processes a state.
 func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end ending) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -105,7 +105,7 @@ func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end 
 	return end
 }
 
-// took processes a message and returns the message's state, or nil if the message has no new state.
+// took processes a message of a watch. It returns the state in the message, or nil if the message has no new state.
 func (w watch[M, S]) took(message M, end *ending) *S {
 	w.answered()
 	w.onMessage(message)

@@ -39,8 +39,8 @@ func (c *Client) List(ctx context.Context, filter Filter, options ...CallOption)
 	})
 }
 
-// pages requests one page after another and yields the values on each page. The limits in options apply to each page
-// separately.
+// pages requests one page after another and yields the values on each page. Limits in the options, such as Timeout, apply to
+// each page separately.
 func pages[M, V any](ctx context.Context, c *Client, options []CallOption, value func(M) V, read func(ctx context.Context, token string) ([]M, string, error)) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		var none V
@@ -80,7 +80,7 @@ const (
 type UsageQuery struct {
 	Start, End time.Time
 	By         []Dimension
-	Label      string // name of the label for ByLabel
+	Label      string // name of the label; used only if By contains ByLabel
 }
 
 // Usage returns the number and the cost of orders, with one row for each combination of values of the dimensions in query.By.

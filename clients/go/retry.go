@@ -33,7 +33,8 @@ const tooLong = time.Hour
 // longest is the maximum back-off before jitter.
 const longest = 10 * time.Second
 
-// maxAsked is the number of errors that request a delay (see Error.RetryAfter) after which a read or a deletion fails.
+// maxAsked limits the retries of a read or a deletion. The call fails after this number of errors with a requested delay (see
+// Error.RetryAfter).
 const maxAsked = 10
 
 // limits contains a call's total time and its maximum number of consecutive failed attempts.
@@ -56,7 +57,7 @@ type CallOption func(*call)
 // call contains the options of one call.
 type call struct {
 	limits
-	bounded bool // whether Timeout was used
+	bounded bool // whether the caller passed the option Timeout
 	resend  bool // whether the call is retried although it is not a read
 	force   bool
 	until   easelv1.WatchUntil
@@ -96,7 +97,7 @@ func (c *Client) begin(ctx context.Context, defaults limits, options []CallOptio
 type attempts struct {
 	*Client
 	Retry
-	max       int // maximum number of consecutive failures
+	max       int // number of consecutive failed attempts after which the call fails
 	failures  int
 	since     time.Time // start of the current series of failures; zero after a success
 	warned    bool
@@ -200,7 +201,8 @@ type warned struct {
 	last map[string]time.Time
 }
 
-// may reports whether a warning about a method is due. If so, it records the time of the warning.
+// The method may reports whether a warning about a gRPC method is due. If it is due, the method also records the time of the
+// warning.
 func (w *warned) may(method string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

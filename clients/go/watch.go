@@ -21,7 +21,7 @@ func KnownEtags(etags map[string]string) CallOption {
 	return func(o *call) { o.known = etags }
 }
 
-// Matching limits WatchMany to the generations that match filter.
+// Matching returns an option that limits WatchMany to the generations that match filter.
 func Matching(filter Filter) CallOption { return func(o *call) { o.filter = filter } }
 
 // Watch yields a generation's current state, and then each newer state. The loop ends when the generation is finished or, with
@@ -56,10 +56,10 @@ func (c *Client) watch(ctx context.Context, generationID, key string, options ..
 	}
 }
 
-// WatchMany yields the current state of each named generation, and then each newer state. The loop ends when all of them are
-// finished or, with UntilSettled, when all their costs are final. If ids is empty, it watches all generations, including new
-// ones, until the context is done. It handles failures in the same way as Watch. It never repeats a state of the 10,000
-// generations that changed most recently.
+// WatchMany yields the current state of each named generation, and then each newer state. The loop ends when all named
+// generations are finished or, with UntilSettled, when all their costs are final. If ids is empty, WatchMany watches all
+// generations, including new ones, until the context is done. It handles failures in the same way as Watch. It never repeats a
+// state of the 10,000 generations that changed most recently.
 func (c *Client) WatchMany(ctx context.Context, ids []string, options ...CallOption) iter.Seq2[*Render, error] {
 	return func(yield func(*Render, error) bool) {
 		ctx, o, cancel := c.begin(ctx, streamLimits, options)

@@ -70,7 +70,7 @@ func run(ctx context.Context, model, prompt, file string) error {
 			return err
 		}
 	}
-	if err := os.Remove(file + ".key"); err != nil { // without the key, the next run places a new order
+	if err := os.Remove(file + ".key"); err != nil { // this order is finished, so the next run places a new one
 		return err
 	}
 	return render.Failed()
