@@ -157,9 +157,10 @@ func (a *Authenticator) byToken(token string) (*Identity, error) {
 	return a.listed(func(l *List) *Caller { return l.subjects[subject] }, errSubjectUnknown, until)
 }
 
-// listed returns the identity of the caller that the function find returns for the current list of callers. If find returns
-// nil, listed returns the given error. To renew the identity after a change of the list, listed is called again with the same
-// arguments. The parameter until is the time until which the caller's JWT is accepted, or zero if the caller has no JWT.
+// listed returns the identity of a caller in the current list of callers. The function find selects the caller from the list.
+// If find returns nil, listed returns the error in the parameter missing. After a change of the list, listed is called again
+// with the same arguments. The parameter until is the time until which the caller's JWT is accepted, or zero if the caller has
+// no JWT.
 func (a *Authenticator) listed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
 	list := a.cfg.Callers.List()
 	c := find(list)

@@ -100,7 +100,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 }
 
 // described returns the schema of the value at a path, and a message for an invalid value. The message contains the description
-// of the value or, if it has none, of the nearest enclosing value that has one.
+// of the value. If the value has no description, it contains that of the nearest enclosing value with a description.
 func described(path []string) (s *jsonschema.Schema, rule string) {
 	s = schema()
 	name, text := "file", s.Description
@@ -111,7 +111,7 @@ func described(path []string) (s *jsonschema.Schema, rule string) {
 		case s.Items2020 != nil:
 			s = s.Items2020
 		default:
-			s = s.AdditionalProperties.(*jsonschema.Schema) // step is the name of a team, or of a label that has a budget
+			s = s.AdditionalProperties.(*jsonschema.Schema) // the value belongs to the name of a team, or of a label that has a budget
 		}
 		target := cmp.Or(s.Ref, s)
 		text = cmp.Or(s.Description, target.Description, text)

@@ -42,7 +42,7 @@ type Issuer struct {
 // the issuer's key file or URL.
 type keys struct {
 	begin  time.Time   // time when the last read started; only [Callers.ReadKeys] uses it
-	wanted atomic.Bool // whether a token with an unknown key arrived after the start of the last read
+	wanted atomic.Bool // whether a token with an unknown key has arrived since the last read of the keys started
 	known  atomic.Pointer[knownKeys]
 }
 
