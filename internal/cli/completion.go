@@ -1,7 +1,7 @@
 package cli
 
 import (
-	_ "embed" // completion scripts
+	_ "embed" // for the completion scripts
 	"fmt"
 	"io"
 	"strings"
@@ -31,9 +31,10 @@ func (c *completionCmd) Run(p *Program, app *kong.Application) error {
 }
 
 // completions generates shell code for a command and its subcommands. The parameter at is the command, such as
-// "orders list", or empty for the program itself. The results are the subcommands, quoted for use as shell
-// patterns, and branches of a case statement. Each branch prints the words that can follow a command or a flag. For
-// a flag without listed values, the branch prints no words, so that the shell completes file names.
+// "orders list", or empty for the program itself. The result paths contains the subcommands, quoted for use as
+// shell patterns. The result cases contains branches of a shell case statement. Each branch prints the words that
+// can follow a command or a flag. For a flag without listed values, the branch prints no words, so that the shell
+// completes file names.
 func completions(node *kong.Node, at string) (paths []string, cases string) {
 	var flags, commands []string
 	for _, flag := range node.Flags {

@@ -132,7 +132,7 @@ func (s *session) fetch(ctx context.Context, id, path string, options easel.Fetc
 	defer s.ShowLive("")
 	content, err := s.Fetch(ctx, id, path, options)
 	if there := (&fs.PathError{Path: path}); errors.Is(err, fs.ErrExist) {
-		_ = errors.As(err, &there) // if err contains no PathError, the variable is unchanged
+		_ = errors.As(err, &there) // if err contains no PathError, there.Path is still path
 		return saved{}, exists(there.Path)
 	}
 	if err != nil {

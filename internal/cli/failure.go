@@ -3,7 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
-	_ "embed" // exit-codes.txt
+	_ "embed" // for exit-codes.txt
 	"errors"
 	"io"
 	"maps"
@@ -197,7 +197,7 @@ type Problem struct {
 	Cure string // hint for fixing the failure; empty if the remedy is obvious
 	Err  error  // the cause, or nil
 
-	keepCure     bool   // whether to print the hint of Err in addition to Cure
+	keepCure     bool   // whether to print the hint of the cause in addition to Cure
 	generationID string // ID of the affected render; empty unless there is exactly one
 }
 

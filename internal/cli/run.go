@@ -24,7 +24,7 @@ import (
 
 // Program describes one run of the program: its streams, its environment and its commands.
 type Program struct {
-	Name           string // path of the program; empty if unknown
+	Name           string // path with which the program was started; empty if unknown
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Lookup         func(name string) (string, bool) // returns the value of an environment variable
