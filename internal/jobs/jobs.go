@@ -33,18 +33,18 @@ type Kind struct {
 	Interval time.Duration
 	// Slots is the maximum number of concurrent jobs of the kind in this process.
 	Slots int
-	// Catalog is the client that the jobs use to send requests with the shared API key. Jobs with a Catalog start only while
-	// [MayAsk] returns true. Nil means that the jobs send no such requests.
+	// Catalog is the client with which jobs of this kind send requests with the shared API key. Such jobs start only while
+	// [MayAsk] returns true. Nil means that jobs of this kind send no such requests.
 	Catalog *catalog.Client
-	// Room returns the maximum number of an owner's concurrent jobs in this process. The maximum may change at any time. If Room
-	// is nil, the maximum is half the number of slots that are not occupied by other owners' jobs, but at least one.
+	// Room returns the maximum number of an owner's concurrent jobs in this process. The maximum may change at any time. If
+	// Room is nil, the owner may use half of the slots that other owners' jobs do not occupy, but at least one.
 	Room func(owner string) int
 	// RetryShare determines the delay before a retry. The delay is the age of the job divided by RetryShare, but at least
 	// MinRetry and at most MaxRetry.
 	RetryShare         int
 	MinRetry, MaxRetry time.Duration
-	// Do runs a job once. If it returns an error, the job is retried. The outcome's Change is committed even then, unless the
-	// process is stopping.
+	// Do runs a job once. If Do returns an error, the job is retried. The outcome's Change is committed in this case too,
+	// unless the process is stopping.
 	Do func(context.Context, ledger.Job) (ledger.Outcome, error)
 }
 
@@ -109,8 +109,8 @@ func (j *Jobs) Run(ctx context.Context) {
 }
 
 // look starts due jobs of a kind. For a periodic kind, it first writes the job, unless this process has already written the
-// job. The owners take turns, and the first owner is the one after k.last. Ledger queries use ctx. The jobs use the context
-// lasting, which is canceled later than ctx. Ledger errors are ignored, because the next call retries.
+// job. The owners take turns, and the first owner is the one after k.last. Ledger queries use ctx. The jobs use the second
+// context, which is canceled later. Ledger errors are ignored, because the next call retries.
 func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 	if k.Interval > 0 && !k.written {
 		k.written = j.ledger.AddJob(ctx, ledger.Job{Kind: k.Name}) == nil
@@ -155,7 +155,7 @@ func (j *Jobs) start(ctx, lasting context.Context, k *kind, owner string, limit 
 	if limit <= 0 {
 		return
 	}
-	began := time.Now() // read before TakeJobs, so that the local deadline is not later than the end of the leases
+	began := time.Now() // the clock is read before TakeJobs, so that the local deadline is not later than the end of the leases
 	taken, _ := j.ledger.TakeJobs(ctx, k.Name, owner, limit)
 	for _, job := range taken {
 		k.last = owner
@@ -177,7 +177,7 @@ func (j *Jobs) count(k *kind, owner string, n int) {
 	}
 }
 
-// again wakes the loop without blocking.
+// The method again wakes the loop of [Jobs.Run] without blocking.
 func (j *Jobs) again() {
 	select {
 	case j.wake <- struct{}{}:
@@ -215,7 +215,7 @@ func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cance
 		case <-ctx.Done():
 			return
 		}
-		asked := time.Now() // read before RenewJob, so that the deadline is not later than the end of the lease
+		asked := time.Now() // the clock is read before RenewJob, so that the deadline is not later than the end of the lease
 		err := j.ledger.RenewJob(ctx, job)
 		if err == nil {
 			until = asked.Add(ledger.JobLease)
