@@ -65,8 +65,9 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 const usedByAll = `SELECT '` + AllOwners + `', '', period, CAST(SUM(spent_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), MAX(CASE owner WHEN '` + AllOwners + `' THEN told_percent ELSE 0 END)
 	FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) GROUP BY period`
 
-// exceeded returns a [*BudgetError] if the used amount exceeds the limit of b, and otherwise nil. The used amount, in cents,
-// includes the price of the order. The caller sets e.Total or e.Label, and exceeded sets the other fields.
+// The function exceeded returns a [*BudgetError] if the parameter used is above the limit of the budget b, and otherwise nil.
+// The parameter used is an amount in cents that includes the price of the order. The caller sets e.Total or e.Label, and the
+// function sets the other fields.
 func exceeded(o Order, b Budget, used int64, e BudgetError) error {
 	if used <= b.LimitCents {
 		return nil
@@ -142,8 +143,8 @@ const addToBudgets = `INSERT INTO budgets (owner, label, period, start_time, ord
 	refunded_cents = budgets.refunded_cents + excluded.refunded_cents
 	RETURNING ` + usageColumns
 
-// count changes the monthly and daily budgets that an order counts toward, and returns their new usage. Three parameters
-// contain the changes: spent for the spent amounts, in cents, placed for the numbers of orders, and by for the other amounts.
+// count changes the monthly and daily budgets that an order counts toward, and returns their new usage. The changes are in
+// three parameters: placed (number of orders), spent (spent amount in cents), and by (other amounts).
 func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int) ([]usage, error) {
 	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id)
 }

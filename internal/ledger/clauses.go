@@ -18,7 +18,8 @@ func (c *clauses) add(condition string, args ...any) {
 	c.all = append(c.all, c.with(condition, args...))
 }
 
-// with adds args to the arguments of the statement, and returns text with each %s replaced by a placeholder such as $1.
+// The method with appends args to the arguments of the statement. It returns text with each %s replaced by a placeholder such
+// as $1.
 func (c *clauses) with(text string, args ...any) string {
 	names := make([]any, len(args))
 	for n := range args {

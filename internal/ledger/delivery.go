@@ -85,7 +85,7 @@ func (f EventFilter) clauses() *clauses {
 	return c
 }
 
-// Events returns at most limit events that match f, latest first.
+// Events returns at most limit events that match the filter f, latest first.
 func (l *Ledger) Events(ctx context.Context, f EventFilter, limit int) ([]Event, error) {
 	c := f.clauses()
 	c.add("TRUE ORDER BY event_time DESC, id LIMIT %s", limit)
@@ -100,8 +100,9 @@ type EventPosition struct {
 }
 
 // Replay sets a batch of an owner's events to pending, so that they are delivered again with the same IDs. The batch contains
-// the first [stepRows] events after the given position that match f and are not pending. Replay returns the number of changed
-// events, and the position for the next call, or nil after the last batch. Each batch that changes an event is audited.
+// the first [stepRows] events after the given position that match the filter f and are not pending. Replay returns the number
+// of changed events, and the position for the next call, or nil after the last batch. Each batch that changes an event is
+// audited.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		c := f.clauses()

@@ -32,7 +32,7 @@ func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erase
 		act.Became = struct {
 			Wanted any                 `json:"wanted"`
 			Erased int64               `json:"erased"`
-			Orders map[string][]string `json:"orders"` // ids by owner
+			Orders map[string][]string `json:"orders"` // order IDs, keyed by owner
 		}{wanted.Became, erased, idsByOwner(now)}
 		return tx.audit(act)
 	})
@@ -104,7 +104,8 @@ func eraseEvents(tx *transaction, ids string, placed map[string]Order) error {
 	return err
 }
 
-// asErased returns the order as it appears in an event of the given type, without the erased content.
+// asErased returns the order in the state that an event of the given type reports, but without its labels and record, because
+// their erasure also applies to the event.
 func (o Order) asErased(eventType string) Order {
 	o = o.as(eventType)
 	o.Labels, o.Record, o.Erased = nil, "", true

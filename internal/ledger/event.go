@@ -114,8 +114,8 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	return nil
 }
 
-// as returns a copy of the order, changed to the state that an event of the given type reports. This can differ from the state
-// in the ledger, for example if a success is recorded after the generation was deleted.
+// The method as returns the order in the state that an event of the given type reports. This state can differ from the state in
+// the ledger, for example if a success is recorded after the generation was deleted.
 func (o Order) as(eventType string) Order {
 	if o.DeletedByCall = eventType == EventDeleted; o.DeletedByCall {
 		return o

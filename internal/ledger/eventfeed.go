@@ -7,9 +7,9 @@ import (
 
 // Constants for the event feed. The facts table stores the state of the feed.
 const (
-	feedFact        = "feed"          // key of the feed ID in the facts table
-	positionFact    = "feed_position" // key of the highest assigned position in the facts table
-	deletedFact     = "feed_deleted"  // key of the highest position of a deleted event in the facts table
+	feedFact        = "feed"          // key in the facts table for the ID of the feed
+	positionFact    = "feed_position" // key in the facts table for the highest assigned event position
+	deletedFact     = "feed_deleted"  // key in the facts table for the highest position of all deleted events
 	numberedAtOnce  = 500             // maximum number of events that get a position in one transaction
 	unnumberedEvent = `SELECT EXISTS (SELECT 1 FROM events WHERE feed_position IS NULL), COALESCE((SELECT CAST(value AS BIGINT) FROM facts WHERE name = '` + positionFact + `'), 0)`
 )
@@ -29,7 +29,7 @@ type FeedState struct {
 	ID string
 	// Deleted is the highest position of a deleted event. A reader that continues from a lower position may have missed events.
 	Deleted int64
-	// Last is the highest assigned position.
+	// Last is the highest position that was assigned to an event.
 	Last int64
 	// Oldest is the time of the oldest event in the ledger, or zero if there are no events.
 	Oldest time.Time

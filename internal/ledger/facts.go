@@ -10,15 +10,15 @@ import (
 // Keys of the facts table, which contains named values. Each value is called a fact. These facts record when the
 // ledger was copied.
 const (
-	copiedFact = "copied_time" // key of the time when the ledger became a copy
-	sealedFact = "sealed_time" // key of the time when the ledger was copied into another one
+	copiedFact = "copied_time" // key in the facts table for the time when the ledger became a copy
+	sealedFact = "sealed_time" // key in the facts table for the time when the ledger was copied into another one
 )
 
 // Keys of the facts table for values about the store for copies of results.
 const (
-	storeFact   = "store"        // current name of this ledger in the store for copies of results
-	formerFact  = "store until " // prefix of the keys of this ledger's former names; the rest of a key is the time when the name was replaced
-	adoptedFact = "adopted_time" // time when an operator adopted the copies that are stored under this ledger's earlier names
+	storeFact   = "store"        // key in the facts table for the ledger's current name in the store for copies of results
+	formerFact  = "store until " // prefix of the keys in the facts table for the ledger's former names; each key ends with the time when the name was replaced
+	adoptedFact = "adopted_time" // key in the facts table for the time when an operator adopted the copies under the ledger's earlier names
 )
 
 // numberFact returns a value of the facts table as a number, or zero if the table has no row with the given name.

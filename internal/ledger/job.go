@@ -42,13 +42,13 @@ type Change func(*transaction) error
 type Outcome struct {
 	// Ended means that the function of the job has already deleted the job, in a separate transaction.
 	Ended bool
-	// Again means that the job runs again after the duration After, starting at Cursor.
+	// Again means that the job runs again after the delay After. The next run starts at Cursor.
 	Again  bool
 	After  time.Duration
 	Cursor string
 	// Problem is the reason for a failure. Empty means success, which resets the number of attempts.
 	Problem string
-	// Change is committed with the outcome. It may be nil.
+	// Change is a change to the ledger that is committed together with the job's outcome. Nil means no change.
 	Change Change
 }
 
@@ -68,9 +68,9 @@ func (l *Ledger) AddJob(ctx context.Context, j Job) error {
 // JobAdded returns a channel that receives a value after this process has written a job.
 func (l *Ledger) JobAdded() <-chan struct{} { return l.jobAdded }
 
-// dueJobs returns the SQL condition that selects an owner's due jobs of a kind. A job that is due more than maxJobDelay from
-// now was written while the clock was wrong. If the owner has such a job, all of the owner's jobs of the kind count as due. The
-// condition is a single upper bound, so that the database can use an index.
+// dueJobs returns the SQL condition that selects an owner's due jobs of a kind. If a job is due more than maxJobDelay from now,
+// the clock was wrong when the job was written. In this case, all of the owner's jobs of this kind count as due. The condition
+// is a single upper bound, so that the database can use an index.
 func dueJobs(owner string) string {
 	return `run_time <= (SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = ` + owner + ` AND run_time > (SELECT {now}) + ` + micro(maxJobDelay) + `)
 		THEN ` + strconv.FormatInt(math.MaxInt64, 10) + ` ELSE {now} END)`
@@ -124,7 +124,7 @@ func (l *Ledger) RenewJob(ctx context.Context, j Job) error {
 // leased the job, it records nothing and returns [ErrLeaseLost].
 func (l *Ledger) FinishJob(ctx context.Context, j Job, o Outcome) error {
 	return l.tx(ctx, func(tx *transaction) error {
-		if o.Change != nil { // locks the rows of the change before the row of the job, in the same order as transactions that write jobs
+		if o.Change != nil { // locks the rows of the change first and the row of the job last, as transactions that write jobs do
 			if err := o.Change(tx); err != nil {
 				return err
 			}

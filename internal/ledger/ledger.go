@@ -24,10 +24,10 @@ type Ledger struct {
 	catalog  string
 	kind     string // kind of the ledger; see [Kind]
 	events   *EventConfig
-	audited  func(context.Context, AuditLine) // see [Config.Audited]
+	audited  func(context.Context, AuditLine) // called with each line of the audit log after the line is committed
 	jobAdded chan struct{}                    // signals that a job was written; capacity 1
 	contents bool                             // whether this process copies results
-	copied   time.Time                        // see [Ledger.CopyTime]
+	copied   time.Time                        // time when the ledger became a copy; zero if it is not a copy
 
 	statements, commits operation
 
@@ -94,9 +94,9 @@ func (l *Ledger) teams() map[string]Team {
 // IsSubscriber reports whether this process has an event receiver for an owner.
 func (l *Ledger) IsSubscriber(owner string) bool { return l.teams()[owner].Subscribed }
 
-// keeps reports whether the copy of a result remains when its owner deletes the generation. If any teams are configured, it
-// returns true for a team that is missing from this process's configuration, because another process may have a newer
-// configuration. It returns false for anonymous callers, and if no teams are configured.
+// keeps reports whether the copy of a result remains when its owner deletes the generation. If this process's configuration has
+// teams, but not this owner, keeps returns true, because another process may have a newer configuration. It returns false for
+// anonymous callers, and if no teams are configured.
 func (l *Ledger) keeps(owner string) bool {
 	teams := l.teams()
 	team, known := teams[owner]

@@ -10,9 +10,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Filter selects the orders that match every field that is set, with the exceptions in the comments of Statuses and AnyState.
-// If Unresolved is set, Refused and Unsettled are ignored. If Refused is set, Unsettled is ignored. Unsettled also has no
-// effect if AnyState, Held or Reserved is set.
+// Filter selects the orders that match every field that is set. The comments of Statuses and AnyState describe exceptions. If
+// Unresolved is set, Refused and Unsettled are ignored. If Refused is set, Unsettled is ignored. Unsettled also has no effect
+// if AnyState, Held or Reserved is set.
 type Filter struct {
 	// Owner selects only the orders of this owner. Nil means all owners.
 	Owner *string
@@ -49,7 +49,8 @@ type Filter struct {
 const reserved = `id IN (SELECT id FROM orders WHERE state = {open} AND reserved_cents > 0
 	UNION ALL SELECT id FROM orders WHERE state = {placed} AND settled = 0 AND reserved_cents > 0)`
 
-// Position is a position in a list. A page starts after it. The zero value is the start of the list.
+// Position identifies the last row of a page in a list. The next page starts after this row. The zero value is the start of the
+// list.
 type Position struct {
 	Time time.Time
 	ID   string
@@ -120,8 +121,8 @@ func (f Filter) page(after Position, limit int) (tables string, c *clauses) {
 	return tables, c
 }
 
-// states adds the condition for the states. If the filter selects only states that few orders have, states also repeats the
-// condition of the partial index for these states, so that the database can use the index.
+// The method states adds the condition for the states of generations. If the filter selects only states that few orders have,
+// the method also adds the condition of the partial index for these states, so that the database can use the index.
 func (f Filter) states(c *clauses) {
 	any := &clauses{args: c.args}
 	for _, status := range f.Statuses {
@@ -151,7 +152,7 @@ func (f Filter) selectsOnly(statuses ...lifecycle.Status) bool {
 	return !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
 }
 
-// List returns at most limit orders that match f, newest first, starting after the given position.
+// List returns at most limit orders that match the filter f, newest first, starting after the given position.
 func (l *Ledger) List(ctx context.Context, f Filter, after Position, limit int) ([]Order, error) {
 	tables, c := f.page(after, limit)
 	return l.read(ctx, tables, c.String(), c.args...)

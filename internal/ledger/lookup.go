@@ -30,9 +30,9 @@ func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
 	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM orders WHERE state = {open} ORDER BY owner`)
 }
 
-// ResendUntil returns the end of an order's resend window or its expire time, whichever is earlier. again reports whether the
-// order may be resent. It is false if the order has an outcome, is on hold, has expired, or was sent with an API key other
-// than apiKey. If apiKey is empty, any API key is accepted.
+// ResendUntil returns the end of an order's resend window or its expire time, whichever is earlier. The result again is true
+// if the order may be resent: it has no outcome, is not on hold, has not expired, and was sent with apiKey. An empty apiKey
+// means any API key.
 func (l *Ledger) ResendUntil(o Order, apiKey string) (until time.Time, again bool) {
 	again = o.State == lifecycle.Open && !o.Expired && !o.Held && (apiKey == "" || o.APIKey == apiKey)
 	until = o.Time.Add(l.window)

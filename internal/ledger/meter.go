@@ -14,7 +14,8 @@ const (
 // Reading contains the totals of the ledger and the time when they were read.
 type Reading struct {
 	Summary // totals from the latest successful read
-	// Up reports whether the last read succeeded. Time is the time of the last successful read, or zero before the first.
+	// Up reports whether the last read of the ledger succeeded. Time is the time of the last successful read, or zero if no
+	// read has succeeded yet.
 	Up   bool      `json:"up"`
 	Time time.Time `json:"time,omitzero"`
 	// Faults is the number of contradictions between the catalog and the ledger. Dearer is the number of charges above the
@@ -35,8 +36,8 @@ type Meter struct {
 	newest atomic.Pointer[Reading]
 }
 
-// NewMeter creates a meter and reads the ledger once. named is the value for [Reading.Named]. If it is false, the readings
-// contain no owners.
+// NewMeter creates a meter and reads the ledger once. The parameter named is the value of [Reading.Named]. Readings contain
+// owners only if named is true.
 func NewMeter(ctx context.Context, ledger *Ledger, named bool) *Meter {
 	m := &Meter{ledger: ledger, named: named}
 	m.newest.Store(&Reading{Kind: ledger.kind, Named: named})
@@ -65,7 +66,7 @@ func (m *Meter) Reading() Reading {
 	return r
 }
 
-// read updates the cached totals. If the ledger fails, the old totals remain.
+// The method read updates the cached totals. If the ledger fails, the totals remain unchanged.
 func (m *Meter) read(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -74,8 +74,7 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 	return effects, nil
 }
 
-// exceededBy returns the order's reserved price if the charge, cents, is the first charge above that price. Otherwise, it
-// returns zero.
+// exceededBy returns the order's reserved price if cents is the first charge above that price. Otherwise, it returns zero.
 func exceededBy(o Order, cents *int64) int64 {
 	if cents == nil || *cents <= o.PriceCents || o.ChargedCents != nil && *o.ChargedCents > o.PriceCents {
 		return 0
@@ -116,8 +115,8 @@ const settleDaily = 24 * time.Hour
 // Due is a generation whose cost is due for a check.
 type Due struct {
 	Generation, Owner string
-	// Last means that the generation must be read individually, because a list may be outdated. It is set after the refund
-	// window of a failed generation, and for settled orders.
+	// Last means that the generation must be read individually, because a list may be outdated. It is set for settled orders,
+	// and for failed generations whose refund window has ended.
 	Last bool
 }
 
@@ -125,10 +124,10 @@ type Due struct {
 // a refund can arrive late. Orders whose generation is missing are checked because the generation can reappear.
 const doubtFor = 30 * 24 * time.Hour
 
-// Due returns at most limit generations that are due for a check, least recently observed first. A generation is due if its
-// last observation is at least as old as the parameter quiet. If its order is older than a day, it is due only once a day. The
-// generation of a settled order is due only if money is unconfirmed or the generation is missing, and only once a day, until
-// the order reaches the age doubtFor. Due omits newly placed generations and generations with forwarded API keys.
+// Due returns at most limit generations that are due for a check, least recently observed first. A generation is due if it was
+// not observed for the duration quiet or, if its order is older than a day, for a day. The generation of a settled order is due
+// once a day while money is unconfirmed or the generation is missing, until the order reaches the age doubtFor. Due omits newly
+// placed generations and generations with forwarded API keys.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, limit int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last)

@@ -41,10 +41,10 @@ func (o operation) untraced() operation {
 	return o
 }
 
-// measure calls do and records the duration of the call. It creates a span only if the operation has a span name and ctx
+// measure runs the function do and records its duration. It creates a span only if the operation has a span name and ctx
 // contains a span, because a span without a parent would be useless.
 func (o operation) measure(ctx context.Context, do func(context.Context) error) error {
-	if o.duration == nil { // offline commands use the zero operation, which measures nothing
+	if o.duration == nil { // offline commands use the zero value of operation, which measures nothing
 		return do(ctx)
 	}
 	began, span := time.Now(), trace.SpanFromContext(ctx)

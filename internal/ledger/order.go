@@ -18,9 +18,9 @@ import (
 // counted.
 const MostOpen = 10_000
 
-// MostRefused is the maximum number of an owner's rejected orders from the last [RefusedTime]. Once the maximum is reached,
-// the owner's new orders fail with [ErrTooManyRefused]. This limits the storage for rejected orders, which are kept for at
-// least a day.
+// MostRefused is the maximum number of an owner's rejected orders that are younger than [RefusedTime]. Once the maximum is
+// reached, the owner's new orders fail with [ErrTooManyRefused]. This limits the storage for rejected orders, which are kept
+// for at least a day.
 const (
 	MostRefused = 2_000
 	RefusedTime = time.Hour
@@ -54,7 +54,7 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 		if err != nil {
 			return err
 		}
-		if found == nil { // the order has been rejected since lookUp found it, so its key is free again
+		if found == nil { // the order was rejected in the meantime, so its key is free again
 			step = lifecycle.Order{}.Call(true)
 			return nil
 		}
@@ -72,16 +72,16 @@ func (o Order) isSame(r Request) bool {
 }
 
 // lookUpKey is a query that looks for orders with an idempotency key, and counts the owner's open and recently rejected orders.
-// Each subquery uses an index. The limits are constants in the query's text: with a parameter as limit, SQLite would prepare the
-// statement again for each execution.
+// Each subquery uses an index. The numbers after LIMIT are constants in the text, because SQLite would prepare a statement with
+// a parameter after LIMIT again for each execution.
 const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> {refused}),
 	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused}),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT {most open}) AS unresolved),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $6 LIMIT {most refused}) AS refused)`
 
-// lookUp reports whether the idempotency key has an order. Because most keys have none, lookUp uses a single statement outside a
-// transaction. If there is no order, the step's action is [lifecycle.Write]. But if the caller has used the key in another team,
-// the step's answer is [lifecycle.Reused] instead. The transaction that writes the order repeats this check.
+// The method lookUp reports whether the idempotency key has an order. It uses a single statement outside a transaction, because
+// most keys have no order. If there is no order, the step's action is [lifecycle.Write]. But if the caller has used the key in
+// another team, the step's answer is [lifecycle.Reused]. The transaction that writes the order repeats this check.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open, refused := false, 0, 0
 	err = l.reading(ctx, func(tx *transaction) error {
@@ -203,8 +203,8 @@ func (t *transaction) markBudgeted(id string, limits map[string]Limits) error {
 }
 
 // Renew extends a lease by [OrderLease], and reports whether the next attempt may be sent. The result left is the time within
-// which the attempt must be sent. The holder of the lease must call Renew before each attempt. If the expire time has passed
-// and no other process has leased the order, the error is [ErrOrderExpired].
+// which the attempt must be sent. The holder of the lease must call Renew before each attempt. If the order's expire time has
+// passed and no other process has leased the order, the error is [ErrOrderExpired].
 func (l *Ledger) Renew(ctx context.Context, id string, lease int, apiKey string) (may bool, left time.Duration, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, apiKey, `id = $1`, id)
@@ -229,8 +229,8 @@ func (l *Ledger) RecordProblem(ctx context.Context, id string, lease int, proble
 	})
 }
 
-// Sendable returns the time left to send an attempt, counted from the moment when the order was read and leased. The time ends
-// with the lease, the resend window or the expire time, whichever is earliest.
+// Sendable returns the time left to send an attempt, counted from the moment when the order was read and leased. The lease, the
+// resend window and the expire time all limit this time.
 func (l *Ledger) Sendable(o Order) time.Duration {
 	left := min(OrderLease, l.window-o.Age)
 	if expires, limited := o.ExpiresIn(); limited {
@@ -248,7 +248,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 		found = false
 		var all []Order
 		var err error
-		for _, owners := range []string{"owner > $1", "owner <= $1"} { // first the owners after the previous one, and then the others
+		for _, owners := range []string{"owner > $1", "owner <= $1"} { // owners take turns: the owners after the previous one come first
 			all, err = l.orders(tx, apiKey, owners+` AND state = {open} AND held = 0 AND {same database} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
 				AND (expire_time = 0 OR expire_time > {now}) AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {
@@ -334,8 +334,8 @@ func (l *Ledger) Conclude(ctx context.Context, id string, lease int, c Conclusio
 	return step, err
 }
 
-// concludeWritten records the generation of an order without reading its row. It returns an error if the row has changed, or if
-// another order has the generation.
+// concludeWritten records the generation of an order without reading the order's row. It returns an error if the row has
+// changed, or if another order has the generation.
 func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (step lifecycle.Step, err error) {
 	step, c.unread = o.Concluded(o.Leases, c.Outcome, c.Generation), true
 	err = l.tx(ctx, func(tx *transaction) error { return l.conclude(tx, o, step.Order, c) })
@@ -364,9 +364,9 @@ type Resolution struct {
 }
 
 // Resolve records an operator's decision about an order whose outcome is unknown: the ID of the generation that the order
-// started, or "" if it started none. possible is false in four cases: there is no such order, the catalog has decided its
-// outcome, an attempt may be in progress, or the order may still be resent with apiKey. An empty apiKey means any API key. A
-// decision can be corrected later. The journal and the audit log name the operator.
+// started, or "" if it started none. possible is false if there is no such order, or if the catalog has decided the order's
+// outcome. It is also false while an attempt may be in progress, or while the order may be resent with apiKey. An empty apiKey
+// means any API key. A decision can be corrected later. The journal and the audit log name the operator.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)
@@ -433,7 +433,8 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 			return err
 		}
 	}
-	after := o // omits earlier observations, because they may belong to another generation
+	after := o
+	// Earlier observations are dropped, because they may belong to another generation.
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
 	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, leased_until = 0, inputs = NULL, problem = '',
 		held = 0, status = 0, record = NULL, deleted = 0, presumed_deleted = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, ended_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}
@@ -444,8 +445,8 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 }
 
 // orderAndHolder reads and locks an order. It also reports whether another order has already taken the given generation. Orders
-// that were sent with different forwarded API keys can have the same generation, because a caller that has rotated its API key
-// may send an idempotency key again.
+// with different forwarded API keys can have the same generation, because a caller can repeat an idempotency key after it has
+// rotated its API key.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
 	if o, err = l.order(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
 		return o, false, err

@@ -128,7 +128,8 @@ func ofOwner(owner *string, generations []string) *clauses {
 	return c
 }
 
-// attributions adds the attributions of the orders that match a condition to the map own, keyed by generation ID.
+// attributions reads the attributions of the orders that match a condition, and stores them in the map own, keyed by generation
+// ID.
 func attributions(tx *transaction, own map[string]Attribution, condition string, args ...any) error {
 	return tx.query(func(row scanner) error {
 		one, generation, record := Attribution{}, "", ""

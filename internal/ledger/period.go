@@ -11,7 +11,7 @@ type Limits struct{ DailyCents, MonthlyCents *int64 }
 
 // Budget is a spending limit for one period, with the amounts that count toward it.
 type Budget struct {
-	// Period is "day" or "month". It lasts from Start to Reset.
+	// Period is the kind of period: "day" or "month". The period lasts from Start to Reset.
 	Period string    `json:"period"`
 	Start  time.Time `json:"start"`
 	Reset  time.Time `json:"reset"`
@@ -73,7 +73,7 @@ func (b Budget) find(owner, label string, used []usage) (found usage, ok bool) {
 }
 
 // budgets returns the owner's budgets for the day and the month of the given time, with their amounts from the given usage. It
-// omits the periods for which l sets no limit.
+// omits the periods without a limit.
 func (l Limits) budgets(owner string, at time.Time, used []usage) (all []Budget) {
 	for _, b := range l.periods(at) {
 		if b.LimitCents != unlimited {
@@ -84,7 +84,6 @@ func (l Limits) budgets(owner string, at time.Time, used []usage) (all []Budget)
 	return all
 }
 
-// with returns a copy of b with the amounts in u.
 func (b Budget) with(u usage) Budget {
 	b.SpentCents, b.ReservedCents = u.spent, u.reserved
 	return b

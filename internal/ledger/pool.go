@@ -21,7 +21,7 @@ type pool struct {
 
 	mu     sync.Mutex
 	kept   map[string]statement // translated statements, keyed by their text before translation
-	wanted []string             // untranslated texts of the statements to prepare in the next call of the method prepare
+	wanted []string             // untranslated texts of the statements that [pool.prepare] prepares next
 }
 
 // statement is a statement in the dialect of a database. prepared is nil until the statement is prepared.
@@ -30,8 +30,8 @@ type statement struct {
 	prepared *sql.Stmt
 }
 
-// prepare prepares the statements that were executed for the first time since the last call of prepare. Preparing needs a free
-// connection, so prepare must be called before a transaction begins: the transaction may use the only connection.
+// The method prepare prepares the statements that were executed for the first time since its previous call. It must be called
+// before a transaction begins: it needs a free connection, and the transaction may use the only one.
 func (p *pool) prepare(ctx context.Context) {
 	p.mu.Lock()
 	wanted := p.wanted

@@ -17,11 +17,11 @@ const (
 		ORDER BY order_time LIMIT $2`
 )
 
-// Prune deletes old orders with an outcome from an in-memory ledger, in several transactions. First, it deletes those that are
-// older than a day. If the number of remaining orders with an outcome exceeds the parameter kept, Prune also deletes the oldest
-// orders of the owners that have the most of them. It returns the number of deleted orders. It does not delete orders with an
-// unknown outcome, because the caller could then send the idempotency key again after the catalog has forgotten it. Budgets do
-// not change. For a durable ledger, Prune does nothing; see [Ledger.ForgetRefused].
+// Prune deletes old orders from an in-memory ledger in several transactions, and returns their number. It keeps every order
+// with an unknown outcome, because the caller could otherwise send the idempotency key again after the catalog has forgotten
+// it. First, Prune deletes the orders that are older than a day. If more than kept orders with an outcome remain, Prune also
+// deletes the oldest orders of the owners that have the most of them. Budgets do not change. For a durable ledger, Prune does
+// nothing; see [Ledger.ForgetRefused].
 func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil

@@ -16,8 +16,8 @@ var migrationFiles embed.FS
 
 // Keys of the facts table for values about the schema of a ledger.
 const (
-	schemaFact = "schema"        // key of the number of the latest migration
-	neededFact = "needed_schema" // key of the minimum schema number that a program must support to use the ledger
+	schemaFact = "schema"        // key in the facts table for the number of the latest migration
+	neededFact = "needed_schema" // key in the facts table for the minimum schema number that a program must support to use the ledger
 )
 
 // migrations returns the paths of the migration files, in order. Each file name starts with the number of the migration.

@@ -10,9 +10,9 @@ import (
 const stepRows = 100
 
 // inSteps calls the function step repeatedly, each time in a new transaction, until a call changes fewer than [stepRows] rows.
-// The function changes rows in the order of their times, and returns these times. It must skip rows whose time is before the
-// parameter from: zero in the first call, and otherwise the latest time that the previous call returned. inSteps returns the
-// number of changed rows, even if it also returns an error.
+// The function step changes rows in the order of their times, and returns these times. It must skip rows whose time is before
+// the parameter from. This parameter is zero in the first call, and then the latest time that the previous call returned.
+// inSteps returns the number of changed rows, even if it also returns an error.
 func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from int64) (times []int64, err error)) (rows int, err error) {
 	for from := int64(0); ; {
 		var times []int64

@@ -117,7 +117,7 @@ func (t *transaction) used(now time.Time, condition string, args ...any) ([]usag
 		slices.Concat([]any{periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro()}, args)...)
 }
 
-// Budgets returns an owner's budgets for the current day and month. It omits those for which limits sets no limit.
+// Budgets returns an owner's budgets for the current day and month. It omits the periods without a limit.
 func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
 	if limits == (Limits{}) {
 		return nil, nil

@@ -45,8 +45,8 @@ func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
 }
 
-// reading runs the function do, whose queries are executed outside a transaction. The queries have no spans, because almost
-// every call has such a query, and a span would cost as much as the query. Each retry runs do again.
+// The method reading runs the function do, and runs it again for each retry. The queries of do are executed outside a
+// transaction. They have no spans, because almost every call has such a query, and a span would cost as much as the query.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error {
 		l.reads.prepare(ctx)
@@ -69,7 +69,7 @@ func (l *Ledger) retried(ctx context.Context, do func(context.Context) error) (e
 	return err
 }
 
-// once runs a transaction without retries.
+// The method once runs the function do in a transaction, without retries.
 func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do func(*transaction) error) error {
 	p.prepare(ctx)
 	tx, err := p.BeginTx(ctx, options)
@@ -218,7 +218,7 @@ func (t *transaction) row(into []any, text string, args ...any) error {
 	return err
 }
 
-// maybeRow is like row, but reports whether there is a row instead of returning [sql.ErrNoRows].
+// maybeRow scans the only row of a query into the given variables, and reports whether there is a row.
 func (t *transaction) maybeRow(into []any, text string, args ...any) (found bool, err error) {
 	err = t.query(func(row scanner) error {
 		found = true

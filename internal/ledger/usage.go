@@ -144,8 +144,8 @@ func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int6
 	return `SELECT 0 AS d0, order_time AS start_time, owner, caller, model_id, ` + label + ` AS label, ` + counts + ` FROM orders WHERE ` + q.between(c, condition, time, start, end)
 }
 
-// between restricts an SQL condition to a time range from start (inclusive) to end (exclusive). The parameter time is the SQL
-// expression for the time. If q has an owner, the condition also selects only rows of that owner.
+// The method between adds a time range, from start (inclusive) to end (exclusive), to an SQL condition. The parameter time is
+// the SQL expression for the time. If the query has an owner, the condition also selects only the rows of that owner.
 func (q UsageQuery) between(c *clauses, condition, time string, start, end int64) string {
 	condition = c.with(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
 	if q.Owner != nil {

@@ -11,8 +11,8 @@ import (
 // Difference is an amount in the ledger that differs from the sum that it should equal: a sum of journal lines, or a sum over
 // orders.
 type Difference struct {
-	// Order and Owner identify an order. For a budget or a usage report, Order is empty, and Owner is the owner whose budget or
-	// usage it is.
+	// Order and Owner identify an order. For a budget or a usage report, Order is empty, and Owner is the owner of the budget
+	// or report.
 	Order, Owner string
 	// Period and Start identify the period of a budget or report. Period is empty for an order.
 	Period string
@@ -39,8 +39,8 @@ func (d Difference) String() string {
 type Verified struct{ Orders, Budgets, Differences int }
 
 // comparison compares recorded amounts with sums over other rows. It consists of two SQL queries: recorded selects the amounts,
-// and journal selects the rows to add up. Both queries have the same columns: the order, the owner, the period and its start,
-// the text that follows the name of the amount in [Difference.Amount], and the amounts.
+// and journal selects the rows to add up. Both queries have the same columns: the order, the owner, the period, the start of
+// the period, a suffix for [Difference.Amount], and the amounts.
 type comparison struct {
 	amounts           []string
 	recorded, journal string
@@ -119,7 +119,7 @@ func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verifi
 	return v, unusable(err)
 }
 
-// scan passes the differences in a row of the query to the function differs, and adds their number to v.
+// scan reads a row of the query. It passes each difference in the row to the function differs, and counts the differences in v.
 func (c comparison) scan(row scanner, v *Verified, differs func(Difference)) error {
 	d, place, values := Difference{}, "", make([]int64, 2*len(c.amounts))
 	into := []any{&d.Order, &d.Owner, &d.Period, moment{&d.Start}, &place}

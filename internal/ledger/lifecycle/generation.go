@@ -37,7 +37,7 @@ var follows = map[Status][]Status{
 	Refunded:  {Refunded},
 }
 
-// MayBecome reports whether next may be observed after s. s and next may be equal.
+// MayBecome reports whether the state next may be observed after the state s. Both may be the same state.
 func (s Status) MayBecome(next Status) bool { return slices.Contains(follows[s], next) }
 
 // Observed is the latest observed state of an order's generation, together with the values from which the order's outcome and
@@ -73,8 +73,8 @@ type Observation struct {
 	// Whole means that the record is complete. If a complete record contains no charge, later records are not expected to
 	// contain a charge either. A record in a list may lack the charge.
 	Whole bool
-	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, Deleted means instead that the
-	// process that made this observation already treats the generation as deleted.
+	// Deleted means that a call to Easel deleted the generation. Together with NotFound, it means only that the process that
+	// made this observation already treats the generation as deleted.
 	Deleted bool
 	// NotFound means that the catalog itself, not a proxy, has responded that the generation does not exist.
 	NotFound bool
@@ -82,7 +82,8 @@ type Observation struct {
 	Witnessed bool
 }
 
-// After returns the state after an observation at the given time. A refund may follow a failure within refundWindow.
+// After returns the state that results from an observation at the given time. A refund may follow a failure within
+// refundWindow.
 func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration) Observed {
 	switch {
 	case o.NotFound && o.Deleted:
@@ -109,8 +110,8 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 	return g
 }
 
-// isSettled reports whether the cost of a generation that was not deleted is final. whole has the meaning of
-// [Observation.Whole].
+// isSettled reports whether the cost of a generation that was not deleted is final. The parameter whole is
+// the value of [Observation.Whole] for the latest observation.
 func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duration) bool {
 	switch g.Status {
 	case Refunded:
@@ -155,8 +156,8 @@ func (g Observed) Money() Money {
 // Money contains an order's amounts of money. The budgets for the order's day and month count ReservedCents plus
 // [Money.SpentCents].
 type Money struct {
-	// ReservedCents is the price minus the charge until the generation is settled or refunded, or the charge is complete. After
-	// that, it is zero.
+	// ReservedCents is the price minus the charge. It is zero once the generation is settled or refunded, or the charge is
+	// complete.
 	ReservedCents int64
 	// CostCents is the highest charge that was read, or nil if none was read. A refund does not change it.
 	CostCents *int64

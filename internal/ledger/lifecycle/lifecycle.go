@@ -24,8 +24,8 @@ type Order struct {
 	State State
 	// Generation is the ID of a placed order's generation in the catalog.
 	Generation string
-	// Leases is the number of leases so far. It also identifies the latest lease. A lease is the right of one process to send
-	// the order until a deadline, by the database's clock.
+	// Leases is the number of leases so far, and therefore the number of the latest lease. A lease is the right of one process
+	// to send the order until a deadline, by the database's clock.
 	Leases int
 	// Leased means that the latest lease has not ended.
 	Leased bool
@@ -47,13 +47,13 @@ type Outcome int
 const (
 	// Named means that the catalog returned the order's generation.
 	Named Outcome = iota
-	// TurnedAway means that the catalog can't have accepted any attempt made during the lease: it rejected them, or none was
+	// TurnedAway means that no attempt during the lease can have been accepted: the catalog rejected every attempt, or none was
 	// sent.
 	TurnedAway
 	// KeyRefused means that the catalog rejected the order after it had checked the idempotency key. This proves that the
 	// catalog has no order with the key.
 	KeyRefused
-	// Uncertain means that an attempt may have been accepted, or that a resend may still be accepted.
+	// Uncertain means that the catalog may have accepted an attempt, or may still accept a resend.
 	Uncertain
 )
 
@@ -79,7 +79,7 @@ type Answer int
 const (
 	// Silence means that there is no result yet.
 	Silence Answer = iota
-	// Replay means that the caller receives the generation of the placed order.
+	// Replay means that the order is placed. The caller receives the order's generation.
 	Replay
 	// NotPlaced means that no order exists, and that this call places none.
 	NotPlaced
@@ -111,8 +111,8 @@ func (o Order) lease() Order {
 	return o
 }
 
-// Call returns the step for a caller that sends the order's idempotency key. same means that the caller's request equals the
-// recorded one.
+// Call returns the step for a call with the order's idempotency key. The parameter same means that the caller's request equals
+// the recorded one.
 func (o Order) Call(same bool) Step {
 	switch {
 	case o.State == None || o.State == Refused:
@@ -145,8 +145,8 @@ func (o Order) Resume() Step {
 	return o.resend()
 }
 
-// resend returns the step for an order whose outcome is unknown. If the order may be resent now, the step resends it.
-// [Order.Call] and [Order.Resume] use this step.
+// resend returns the step that resends an order whose outcome is unknown. If the order may not be resent now, the step changes
+// nothing. [Order.Call] and [Order.Resume] use this step.
 func (o Order) resend() Step {
 	switch {
 	case o.State != Open || o.Leased:
@@ -159,8 +159,8 @@ func (o Order) resend() Step {
 	return Step{o.lease(), Submit, Silence}
 }
 
-// May reports whether an attempt may be sent during the given lease. The holder calls it before each attempt, and renews the
-// lease in the same transaction.
+// May reports whether the holder of the given lease may send an attempt. The holder calls May before each attempt, and renews
+// the lease in the same transaction.
 func (o Order) May(lease int) bool { return o.sendable() && o.Leased && o.Leases == lease }
 
 // Left returns the step for a caller that disconnects before an outcome is recorded. The step's answer is [Unknown], even if
