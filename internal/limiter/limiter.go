@@ -40,10 +40,10 @@ const (
 	MaxInFlight   = 64
 	firstInFlight = 16   // initial number of requests that may be in flight
 	minInFlight   = 4    // minimum number of requests that may be in flight, so that one slow request does not block all others
-	decrease      = 0.75 // a 429 sets the limit on requests in flight to this part of the number in flight at that time
+	decrease      = 0.75 // a 429 sets the limit on requests in flight to this fraction of the number in flight at that time
 	increase      = 0.25 // while other requests wait, each success raises the limit on requests in flight by this value divided by the limit
-	reservedPart  = 16   // 1/reservedPart of the slots are reserved for owners with fewer than fewInFlight requests in flight
-	fewInFlight   = 2    // see reservedPart
+	reservedPart  = 16   // limit/reservedPart slots are reserved for owners with few requests in flight
+	fewInFlight   = 2    // only owners with fewer requests in flight may use the reserved slots
 	noPollRate    = 1e6  // initial poll rate in polls per second; in effect, no limit
 
 	maxFailures = 5 // no request is retried after this number of consecutive failures
@@ -153,8 +153,8 @@ func (l *Limiter) enqueue(w *Permit) {
 	}
 }
 
-// rejection returns an error if the request is a new order and the daily cap is reached, unless the order may be sent to check
-// whether the cap still applies. It also returns an error if the current pause ends after the request's deadline.
+// rejection returns an error in two cases: the request is a new order that the daily cap does not allow now, or the current
+// pause ends after the request's deadline.
 func (l *Limiter) rejection(w *Permit, now time.Time) error {
 	switch {
 	case w.isNewOrder() && l.cap.isClosed(now):
@@ -225,8 +225,8 @@ func (l *Limiter) grant(now time.Time) {
 	}
 }
 
-// next returns the request that starts next. If no request may start yet, it returns nil, and check is the time until the next
-// check. If check is zero, no timer is needed, because the next check takes place when a request arrives or ends.
+// next returns the request that starts next, or nil if no request may start yet. Then check is the time after which the queue
+// must be checked again. Zero means that no timer is needed, because a request must first arrive or end.
 func (l *Limiter) next(now time.Time) (_ *Permit, check time.Duration) {
 	if len(l.queue.waiting) == 0 || l.pause.probe != nil || l.inFlight >= int(l.limit) {
 		return nil, 0
@@ -260,6 +260,6 @@ func (l *Limiter) start(w *Permit, now time.Time) {
 	l.queue.start(w)
 	if w.probesCap = w.isNewOrder() && l.cap.isReached(now); w.probesCap {
 		l.cap.nextProbe = now.Add(capInterval)
-		l.review(now) // rejects the new orders in the queue, because the response to w shows whether the daily cap still applies
+		l.review(now) // rejects the new orders in the queue: until nextProbe, no other order may probe the daily cap
 	}
 }

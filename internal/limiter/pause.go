@@ -16,7 +16,7 @@ type pause struct {
 	closed bool // true from the start of the pause until the catalog has served or rejected the probe
 	until  time.Time
 	probe  *Permit // permit of the probe; nil if no probe is in flight
-	reason Outcome // [Throttled] or [Unavailable]
+	reason Outcome // reason for the latest pause: [Throttled] or [Unavailable]
 	count  int     // number of pauses since the limiter was created
 	row    int     // number of consecutive pauses; reset when the catalog has served or rejected a probe
 }

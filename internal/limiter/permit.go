@@ -64,10 +64,10 @@ func (p *Permit) Release(r Result) {
 	l.grant(now)
 }
 
-// adapt changes the limit on requests in flight by additive increase and multiplicative decrease. A success increases the limit
-// if other requests are waiting. The increase is slow, because each 429 costs the time of a pause and of the probe that follows
-// it. A 429 sets the limit to a fraction of the current number of requests in flight. Two kinds of requests are exceptions: a
-// request that started before the latest pause, and the probe after that pause.
+// adapt changes the limit on requests in flight. A success raises the limit if other requests are waiting. The increase is
+// small, because each 429 costs the time of a pause and of the probe that follows it. A 429 lowers the limit to a fraction of
+// the current number of requests in flight. But a 429 for a request that started before the latest pause, or for the probe
+// after that pause, does not change the limit.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && len(l.queue.waiting) > 0:

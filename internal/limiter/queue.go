@@ -65,15 +65,15 @@ func (q *queue) next(mayStart func(*Permit) bool) (next *Permit) {
 	return next
 }
 
-// isBefore reports whether w starts before other. The request of the owner with the lower tag (see [queue]) starts
-// first. Requests of the same owner are ordered by class, and then by arrival.
+// isBefore reports whether the request w starts before the request other. The request whose owner has the lower tag
+// (see [queue]) starts first. Requests of the same owner are ordered by class, and then by arrival.
 func (w *Permit) isBefore(other *Permit) bool {
 	return cmp.Or(cmp.Compare(w.owner.tag, other.owner.tag), cmp.Compare(w.Class, other.Class), w.Arrived.Compare(other.Arrived)) < 0
 }
 
-// before estimates the number of waiting requests that start before the owner's newest request. All earlier requests
-// of the owner count. Requests of other owners count if they may start in the meantime, according to their owners'
-// weights.
+// The method before estimates how many waiting requests start earlier than the owner's newest request. All other
+// waiting requests of the owner count. Requests of other owners count if they may start in the meantime, according to
+// their owners' weights.
 func (q *queue) before(own *owner) (n float64) {
 	round := float64(own.waiting) / own.weight
 	for _, o := range q.owners {

@@ -23,7 +23,7 @@ type Waiting struct {
 	Owner string    `json:"owner"`
 	Class Class     `json:"class"`
 	Count int       `json:"count"`
-	Since time.Time `json:"oldest"` // arrival time of the oldest of the Count requests
+	Since time.Time `json:"oldest"` // arrival time of the oldest waiting request
 }
 
 // State returns a snapshot of the limiter.
@@ -49,7 +49,7 @@ func (l *Limiter) Pause() (until time.Time, closed bool) {
 	return l.pause.until, l.pause.closed
 }
 
-// add adds a waiting request to the entry for its owner and class.
+// add counts a waiting request in the entry of s.Waiting for the request's owner and class.
 func (s *State) add(w *Permit) {
 	at := slices.IndexFunc(s.Waiting, func(all Waiting) bool { return all.Owner == w.Owner && all.Class == w.Class })
 	if at < 0 {
