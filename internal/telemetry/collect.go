@@ -99,7 +99,7 @@ func readOwner(o ledger.OwnerSummary, value observe) {
 type CopyCounts struct {
 	Copied, Failures int64 // numbers of successful and failed attempts to copy a result
 	Bytes            int64 // total size of the successful copies, in bytes
-	Reads, Rescued   int64 // number of results opened from their copies, and number opened in the catalog because their copies could not be opened
+	Reads, Rescued   int64 // numbers of results that were opened from their copies, and of those opened in the catalog because the copy could not be opened
 }
 
 // readContents records the metrics for copies of results: the counts of this process and the state in the ledger.
@@ -163,5 +163,4 @@ func instrument(meter metric.Meter, row Metric) (metric.Float64Observable, error
 	return meter.Float64ObservableGauge(row.Name)
 }
 
-// is returns an attribute with the label's name and the given value.
 func (l Label) is(value string) attribute.KeyValue { return attribute.String(l.Name, value) }

@@ -58,8 +58,8 @@ func (h tracedHandler) WithGroup(name string) slog.Handler {
 
 // Limits on log lines about repeated failures.
 const (
-	limitedInterval = 10 * time.Second // time after which one more line may be logged
-	limitedBurst    = 10               // maximum number of lines in a burst
+	limitedInterval = 10 * time.Second // interval at which one more log line is allowed
+	limitedBurst    = 10               // maximum number of log lines in a burst
 )
 
 // limitedLog logs repeated failures, but drops lines that exceed a rate limit. The next line that is logged contains the

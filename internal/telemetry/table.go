@@ -13,7 +13,7 @@ const (
 
 // Metric describes one metric in [Table].
 type Metric struct {
-	Name    string // OpenTelemetry name; if Scraped is true, the Prometheus name
+	Name    string // name in OpenTelemetry or, if Scraped is true, in Prometheus
 	Kind    Kind
 	Unit    string // UCUM unit: "s", "By", "{call}"
 	Labels  []Label
@@ -23,7 +23,7 @@ type Metric struct {
 	From    Source    // source of the value, read at each collection; empty if the program updates the metric as events happen
 }
 
-// Source is a source of metrics that is read at each collection.
+// Source is the name of a source of metrics. Each source is read at each collection.
 type Source string
 
 // Sources of metrics. [Readings] has one function for each source.

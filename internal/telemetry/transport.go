@@ -36,8 +36,9 @@ func UpstreamTransport(base http.RoundTripper, logger *slog.Logger) http.RoundTr
 
 func spanName(_ string, r *http.Request) string { return cmp.Or(r.Pattern, r.Method) }
 
-// describedTransport adds data that OpenTelemetry's transport does not record: the route to a request's span and measurement,
-// and the number of earlier attempts to the span. OpenTelemetry's transport wraps it.
+// describedTransport records data that OpenTelemetry's transport does not record. It adds the route to the attributes of the
+// request's span and measurement, and the number of earlier attempts to those of the span. OpenTelemetry's transport wraps
+// it.
 type describedTransport struct {
 	base   http.RoundTripper
 	logger *slog.Logger
