@@ -34,9 +34,9 @@ func PublicHosts(allowed []string, addr string) Hosts {
 }
 
 // AdminHosts returns the hosts that the admin listener accepts. The listener always accepts localhost, loopback
-// addresses, and the allowed names. If its bound address, addr, is not a loopback address, it also accepts the host of
-// the configured address. In this case, it accepts every IP address too, for probes and Prometheus. It never accepts
-// every name, because some of its routes need no credential.
+// addresses, and the allowed names. If addr, its bound address, is not a loopback address, it also accepts the
+// configured host and, for probes and Prometheus, every IP address. It never accepts every name, because some of its
+// routes need no credential.
 func AdminHosts(allowed []string, configured, addr string) Hosts {
 	if IsLoopback(addr) {
 		return Hosts{names: allowed}

@@ -54,7 +54,7 @@ type Check struct {
 	Skipped  bool              `json:"skipped,omitempty"`
 	Error    string            `json:"error,omitempty"`
 	Findings []catalog.Finding `json:"findings,omitempty"`
-	Kind     catalog.Kind      `json:"-"` // kind of the error that Error describes
+	Kind     catalog.Kind      `json:"-"` // kind of the error in the field Error
 }
 
 // Text formats the report for display.
