@@ -33,7 +33,7 @@ type accountGuard struct {
 	ledger *ledger.Ledger
 	logger *slog.Logger
 
-	// The last check by accept: its time, the API key, and the result.
+	// The time, the API key and the result of the last check by the method accept.
 	asked time.Time
 	key   catalog.Secret
 	err   error
@@ -60,7 +60,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	if unanswered[catalog.KindOf(err)] || ctx.Err() != nil {
 		return err
 	}
-	if account.ID == "" { // the key is accepted if the catalog returned no account ID, or a record that Easel can't read
+	if account.ID == "" { // if the catalog returned an unreadable record, or one without an account ID, the key is accepted
 		return nil
 	}
 	own, err := g.ledger.BelongsTo(ctx, account.ID)
@@ -86,8 +86,9 @@ func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (re
 	return func(ctx context.Context) error { return g.repeat(ctx, key) }, nil
 }
 
-// repeat checks the API key until its account is known, or ctx is done. The first pauses are short, because orders wait for the
-// check. It returns an error only if the API key belongs to a different account than the ledger. The error stops the server.
+// The method repeat checks the API key repeatedly, until its account is known or ctx is done. The first pauses are short,
+// because orders wait for the check. The method returns an error only if the API key belongs to a different account than the
+// ledger. The error stops the server.
 func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) error {
 	for pause := firstAccountPause; ; pause = min(2*pause, accountPause) {
 		select {

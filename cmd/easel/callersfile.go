@@ -27,7 +27,7 @@ func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier 
 }
 
 // fileProblems returns the problems with the secret and key files to which a callers file refers. A server checks these files
-// only at startup. Afterwards, a broken file must not block a change of the callers file, such as the removal of a token.
+// only at startup, so that a broken file does not block a later change of the callers file, such as the removal of a token.
 func fileProblems(list *auth.List) (problems []string) {
 	check := func(whose string, receiver *auth.Events) {
 		if receiver == nil {
@@ -92,7 +92,8 @@ func (n *notifier) eventConfig() *ledger.EventConfig {
 	return &ledger.EventConfig{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }
 
-// take replaces n's teams with the teams in a loaded callers file. Each caller without a team becomes a team of its own.
+// The method take replaces the notifier's teams with the teams in a loaded callers file. Each caller without a team becomes a
+// team of its own.
 func (n *notifier) take(list *auth.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers {

@@ -55,7 +55,7 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 			}
 		})
 	if err == nil {
-		err = ctx.Err() // an interrupted demo must not count as a success
+		err = ctx.Err() // not nil if the demo was interrupted, which must not count as a success
 	}
 	return err
 }

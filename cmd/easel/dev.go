@@ -39,7 +39,7 @@ func (c *devCmd) Faults() []string {
 func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	box := c.config(p.Stderr)
 	if c.Dialect == "" {
-		box.Dialect.ShowRunning = true // otherwise, the catalog shows no state between queued and succeeded
+		box.Dialect.ShowRunning = true // the catalog then shows a state between queued and succeeded
 	}
 	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
 	if err != nil {
@@ -73,8 +73,8 @@ const keptKey = "sandbox_live_held_by_easel_dev"
 // ledgerSuffix is appended to the file name in --db to form the file name of the ledger.
 const ledgerSuffix = ".ledger"
 
-// keep sets the facade's ledger: a file if the catalog's data is in a file, and otherwise memory. If a callers file is given, keep
-// also sets this file and the shared API key.
+// The method keep selects the facade's ledger: a file if the catalog's data is in a file, and otherwise memory. If there is a
+// callers file, the facade also gets this file and the shared API key.
 func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 	facade.LedgerURL, facade.catalogName = ledger.InMemory, "the catalog of easel dev"
 	if c.DB != "" {

@@ -217,7 +217,7 @@ func (f *facade) openServices(ctx context.Context) (err error) {
 		Feed: feed, Catalog: f.client, Hub: f.hub, Orders: f.placing, Contents: f.contents, MaxStreamAge: f.MaxStreamAge, MaxInputs: f.MaxInputs,
 		Auth: auth.Config{
 			SharedKey: f.sharedKey, Callers: f.known, Certificates: f.TLSClientCAFile != "",
-			AllowAnonymous: f.AllowAnonymous || f.unguarded(), // only this machine can reach an unguarded server; see the methods guard and addressFaults
+			AllowAnonymous: f.AllowAnonymous || f.unguarded(), // an unguarded server can be reached only from this machine: see the methods unguarded, guard and addressFaults
 		},
 	})
 	if err == nil {

@@ -78,8 +78,8 @@ func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shown
 	return shownKey{key, cli.Money(*f.Balance.Cents, "")}, err
 }
 
-// keeping returns a message that states whether data and API keys are kept after the command ends. An API key is shown only
-// when it is created, because the database contains only its hash.
+// keeping returns a message that states whether data and API keys are kept after the command ends. An earlier API key still
+// works but can't be shown again, because the database contains only its hash.
 func (f *sandboxFlags) keeping() string {
 	if f.DB == "" {
 		return "All data is lost then; --db FILE keeps it."

@@ -103,7 +103,7 @@ func (b *background) stopStage(ctx context.Context, at stage) error {
 	}
 }
 
-// end calls a stage's functions, and returns their joined errors.
+// The method end calls the functions of a stage, and returns their joined errors.
 func (b *background) end(ctx context.Context, at stage) (err error) {
 	for _, end := range slices.Backward(b.ends[at]) {
 		err = errors.Join(err, end(ctx))
