@@ -19,9 +19,9 @@ const (
 	warmUp      = time.Second
 )
 
-// calls measures the CPU time, the allocations and the rate of unary calls that read a generation from the catalog.
-// The number of allocations is read from heap profiles. Creating a profile allocates as many objects as hundreds of
-// calls, so the allocations for a profile are measured first and subtracted.
+// calls is the measurement of the CPU time, the allocations and the rate of unary calls that read a generation from
+// the catalog. The number of allocations is read from heap profiles. Creating a profile allocates as many objects as
+// hundreds of calls, so the allocations for a profile are measured first and subtracted.
 var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(1)
 	call := func(ctx context.Context) error {

@@ -20,7 +20,7 @@ import (
 type h2conn struct {
 	net.Conn
 	framer  *http2.Framer
-	message func(at time.Time)       // called for each message, by the goroutine that runs read
+	message func(at time.Time)       // called for each message, in the goroutine of the method read
 	pending map[uint32]*bytes.Buffer // bytes of the incomplete message on each stream, by stream ID
 
 	mu      sync.Mutex // guards the fields below, and serializes writes to the connection
@@ -132,7 +132,7 @@ func (c *h2conn) take(frame http2.Frame, at time.Time) error {
 	return nil
 }
 
-// data appends bytes to the incomplete message of a stream, and calls c.message for each complete message.
+// The method data appends bytes to the incomplete message of a stream, and calls c.message for each complete message.
 func (c *h2conn) data(id uint32, data []byte, at time.Time) {
 	in := c.pending[id]
 	if in == nil {

@@ -64,8 +64,8 @@ const callersText = `teams: {bench: {budget: {daily_cents: 1000000000000, monthl
 callers: [{name: bench, team: bench, tokens: ["sha256:%s"]}]
 `
 
-// ledger returns the flags that make a facade use the shared API key, the callers file and a ledger. The ledger is in
-// PostgreSQL for inPostgres, and otherwise in SQLite. For theEasel, which runs without a ledger, it returns no flags.
+// The method ledger returns the flags for a facade with the shared API key, the callers file and a ledger on disk.
+// The ledger is in PostgreSQL for inPostgres, and otherwise in SQLite. For theEasel, the method returns no flags.
 func (s *scene) ledger(f facade) (flags []string, err error) {
 	dir, err := os.MkdirTemp(s.dir, "ledger-")
 	if err != nil || f == theEasel {

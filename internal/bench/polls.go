@@ -15,8 +15,9 @@ const (
 	pollTime    = 15 * time.Second // not multiplied by the scale, because too few requests would be counted in a shorter time
 )
 
-// polls measures the number of requests per second that a facade sends to the catalog while many active generations are
-// watched. All these generations are in the catalog's list, so a facade can poll them with list requests.
+// polls is the measurement of the requests per second that a facade sends to the catalog while many active
+// generations are watched. All these generations are in the catalog's list, so a facade can poll them with list
+// requests.
 var polls = &measurement{repeats: 1, measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(activeCount)
 	w, err := s.watchers()

@@ -9,7 +9,7 @@ import (
 // row is one line of the table. By default, its limit applies to easel's value divided by the peer's value. The fields absolute
 // and excess change this.
 type row struct {
-	name     string // name on the command line and in the table; key of the row's value in a figures map
+	name     string // name on the command line and in the table, and key in a figures map
 	title    string
 	unit     string // unit of easel's value and the peer's value
 	from     *measurement
@@ -17,7 +17,7 @@ type row struct {
 	atLeast  bool // whether the limit is a minimum instead of a maximum
 	absolute bool // whether the limit applies to easel's value itself, instead of its ratio to the peer's value
 	excess   bool // whether the limit applies to easel's value minus the peer's value, instead of their ratio
-	counted  bool // whether the value is a count or a size instead of a time; with -counts, only these rows are measured
+	counted  bool // whether the value is a count or a size instead of a time; the flag -counts selects only rows with such values
 }
 
 var rows = []row{
@@ -33,8 +33,9 @@ var rows = []row{
 	{name: "idle-memory", from: idleServer, title: "resident memory of an idle server, with its ledger", unit: "MB", limit: 1.9, counted: true},
 	{name: "requests", from: polls, title: "requests for 1,000 active generations", unit: "requests/s", limit: 0.005, counted: true},
 
-	// The peer places orders without a ledger, so ratios would not be meaningful. In the p50 rows, the limit is the maximum
-	// time by which easel may be slower than the peer. In the other rows, the limit is easel's minimum rate.
+	// The peer, the facade that easel is compared with, has no ledger, so ratios would not be meaningful. In the p50
+	// rows, the limit is the maximum time by which easel may be slower than the peer. In the other rows, the limit is
+	// easel's minimum rate.
 	{name: "sqlite-order", from: sqliteOrders, title: "an order through SQLite, p50", unit: "ms", limit: 3, excess: true},
 	{name: "sqlite-rate", from: sqliteOrders, title: "orders of 16 callers through SQLite", unit: "orders/s", limit: 300, atLeast: true, absolute: true},
 	{name: "postgres-order", from: postgresOrders, title: "an order through PostgreSQL, p50", unit: "ms", limit: 5, excess: true},

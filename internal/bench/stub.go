@@ -50,7 +50,7 @@ func (s *stub) addActive(n int) {
 	}
 }
 
-// change increments a generation's progress, so that its record changes.
+// The method change increments a generation's progress, so that its record changes.
 func (s *stub) change(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

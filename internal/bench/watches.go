@@ -40,8 +40,9 @@ const (
 	pushPause   = 300 * time.Millisecond // pause after each round, so that the facade can finish its work
 )
 
-// pushes measures the cost of sending a change of one generation to many watchers: the 99th percentile of the time
-// from the catalog's response to the arrival at a watcher, and the facade's CPU time for each change and watcher.
+// pushes is the measurement of the cost of sending a change of one generation to many watchers: the 99th percentile
+// of the time from the catalog's response to the arrival at a watcher, and the facade's CPU time for each change and
+// watcher.
 var pushes = &measurement{
 	flags: map[facade][]string{
 		thePeer:  {"-every", "200ms"},
