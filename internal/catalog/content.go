@@ -64,7 +64,7 @@ type contentStream struct {
 	idle   *time.Timer // cancels the response if a read takes longer than idleTimeout
 	at     int64       // file offset of the stream's next byte; a new stream starts at or before contentBody.at
 	end    int64       // file offset after the last byte of the response, or -1 if unknown
-	framed bool        // whether the response's framing shows its end, so that truncation can be detected; if so, io.EOF is the end of the file, even if the size is unknown
+	framed bool        // whether a truncated response can be detected; if so, io.EOF is the end of the file, even if the size is unknown
 	sum    uint32      // checksum of the bytes that this stream has read again, starting at contentBody.start
 }
 
@@ -135,8 +135,9 @@ func (b *contentBody) advance(p []byte) {
 	}
 }
 
-// compare adds p to the stream's checksum. All bytes of p are before the caller's position. When the stream reaches this
-// position, compare checks whether the file has changed. If it has, compare ends the body with an error.
+// The method compare adds p to the stream's checksum. The caller has already received these bytes from an earlier stream. When
+// the stream has repeated all received bytes, the method checks whether the file has changed. If it has, the method ends the
+// body with an error.
 func (b *contentBody) compare(p []byte) {
 	s := b.stream
 	if from := max(b.start-s.at, 0); from < int64(len(p)) && b.etag == "" {
@@ -148,8 +149,9 @@ func (b *contentBody) compare(p []byte) {
 	}
 }
 
-// ended handles the end of a stream. At the end of the file, it ends the body with io.EOF. If the file ends before the caller's
-// position, it ends the body with an error. After an interruption, ended only disconnects, and the next Read resumes.
+// The method ended handles the end of a stream. At the end of the file, it ends the body with io.EOF. If the file ends before
+// the position that the caller has reached, it ends the body with an error. After an interruption, it only disconnects, and the
+// next Read resumes.
 func (b *contentBody) ended(err error) {
 	s := b.stream
 	if b.err != nil || s == nil {
@@ -181,7 +183,7 @@ func (b *contentBody) ended(err error) {
 	b.disconnect(err)
 }
 
-// end disconnects, and makes all further reads return err.
+// The method end closes the connection, and makes all further reads return err.
 func (b *contentBody) end(err error) {
 	b.disconnect(err)
 	b.err = err

@@ -27,7 +27,7 @@ const (
 	KindInputsTooLarge                     // 413
 	KindOutOfRange                         // HTTP status 416, or an offset beyond the end of the file
 	KindRateLimited                        // 429
-	KindBusy                               // because a limit in Easel was reached, either the request was not sent, or a large response was not read
+	KindBusy                               // the request was not sent, or a large response was not read, because a limit in Easel was reached
 	KindUnavailable                        // 5xx, no connection or no response; if an order fails in this way, its error has KindOutcomeUnknown instead
 	KindOutcomeUnknown                     // the catalog may have accepted the order
 	KindRedirect                           // 3xx, never followed

@@ -119,15 +119,16 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 	return found
 }
 
-// choose returns the candidate that is the record of the generation. The first of these criteria that any candidate meets
-// decides:
+// The function choose returns the candidate that is the record of the generation. It applies the first of these criteria that
+// any candidate meets:
+//
 //   - The candidate has the requested ID.
-//   - A name indicates that the candidate is a generation.
+//   - The name of a member or of a wrapper shows that the candidate is a generation.
 //   - All candidates have the same ID.
 //   - The candidate is nested in another object, and has a known status.
 //
-// choose returns false if no criterion is met, if candidates with different IDs meet the deciding criterion, or if the chosen
-// nested candidate is only a part of the outermost candidate.
+// The function returns false if no criterion is met, or if candidates with different IDs meet the applied criterion. It also
+// returns false if a nested candidate that meets the last criterion is only a part of the outermost candidate.
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
@@ -148,9 +149,9 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 	return best, ok && !best.partOf(outer)
 }
 
-// pick selects the candidates c for which fits(c) is true, and returns the best of them. This is the last one with a known
-// status that can't be only a part of the generation: see [candidate.partOf]. If there is no such candidate, it is the first
-// one. ok is false if no candidate is selected, or if the selected candidates have different IDs.
+// The function pick returns the best of the candidates c for which fits(c) is true. This is the last candidate with a known
+// status that can't be only a part of the generation: see [candidate.partOf]. If there is no such candidate, the first one is
+// the best. The result ok is false if fits selects no candidate, or if the selected candidates have different IDs.
 func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
 	for _, c := range found {
 		switch {
@@ -166,8 +167,8 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 	return best, ok
 }
 
-// partOf reports whether c may be only a part of the generation in whole. This is the case if whole has a known status, and c
-// is in a member whose name is in looseMembers.
+// The method partOf reports whether the candidate c may be only a part of the generation that the parameter whole contains.
+// This is the case if whole has a known status, and c is in a member whose name is in looseMembers.
 func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }
@@ -218,8 +219,8 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	return g, true
 }
 
-// takeID returns the ID, and marks its member as taken. If requestedID is set, takeID prefers the member with that ID, and
-// always returns requestedID.
+// takeID returns the ID of a record, and marks the member that contains the ID as taken. If requestedID is set, takeID returns
+// requestedID. If no member contains requestedID, takeID marks a member with another ID as taken.
 func takeID(r *Record, requestedID string) string {
 	if requestedID != "" {
 		if _, ok := take(r, generationIDNames, equalsID(requestedID)); !ok {
@@ -257,9 +258,13 @@ func statusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
-// takeResult reads the result of a generation that succeeded: a text, a file or both. A record with a URL has a file. A record
-// with a text but no URL has no file. A record with neither has a file if it contains the file's type or size, or if full is
-// true. full is false for a record from a list, which may omit fields. An empty text next to a file is not a result.
+// takeResult reads the result of a generation that succeeded: a text, a file or both.
+//
+//   - A record with a URL has a file.
+//   - A record with a text but no URL has no file.
+//   - A record with neither has a file if it contains the file's type or size, or if full is true.
+//
+// The parameter full is false for a record from a list, which may omit fields. An empty text next to a file is not a result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)
 	answer, written := take(r, textOutputNames, AsText)

@@ -10,8 +10,8 @@ const (
 	// client keeps from this list, in bytes.
 	maxList = 32 << 20
 	maxKept = 8 << 20
-	// To leave space for more records, a record omits each field that is longer than shortPart bytes and longer than
-	// 1/partOfRoom of the remaining space.
+	// To leave space for more records in a list, a field of a record is omitted if it is longer than shortPart bytes and longer
+	// than 1/partOfRoom of the remaining space.
 	partOfRoom = 128
 	shortPart  = 1 << 10
 	// recordSize is the approximate size of a record in bytes, excluding its Inputs, Text and Extra.
@@ -24,7 +24,7 @@ const (
 // they must not modify it.
 type List struct {
 	Records []Version
-	Cut     bool // whether the last records were dropped to limit memory
+	Cut     bool // whether the records at the end of the list were dropped to limit memory
 
 	indexes map[string]int // indexes in Records, keyed by generation ID
 }
@@ -54,8 +54,8 @@ func (l *List) Find(id string) (v Version, ok bool) {
 }
 
 // List returns the API key's recent generations. The catalog does not document how far back its list goes. For each API key,
-// the client reads only one list at a time, and shares the result among all callers for one second. The returned list was not
-// requested before the given time.
+// the client reads only one list at a time, and shares the result among all callers for one second. The returned list was
+// requested at or after the given time.
 //
 // A record may omit large fields. If the records need too much memory, the last ones are dropped and Cut is set.
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {

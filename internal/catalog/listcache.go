@@ -28,15 +28,16 @@ type listRead struct {
 	err   error
 }
 
-// serves reports whether r can be returned to a caller that needs a list that was not requested before the given time. If the
-// read was canceled, serves returns false, because the cancellation concerns only the caller that started the read.
+// The method serves reports whether the result of a read can be returned to a caller that needs a list requested at or after
+// the given time. It returns false for a canceled read, because the cancellation concerns only the caller that started the
+// read.
 func (r listRead) serves(since time.Time) bool {
 	_, responded := errors.AsType[*Error](r.err)
 	return !r.start.IsZero() && !r.start.Before(since) && (r.list != nil || responded)
 }
 
-// get returns a list that was requested at most one second ago, and not before the given time. If the caller that started a
-// read is canceled, the read is canceled too, and another waiting caller starts a new read.
+// The method get returns a list that was requested at most one second ago, and at or after the given time. If the caller that
+// started a read is canceled, the read is canceled too, and another waiting caller starts a new read.
 func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.Time) (*List, error) {
 	now := time.Now()
 	if oldest := now.Add(-listAge); since.Before(oldest) {
@@ -63,8 +64,8 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 	}
 }
 
-// read returns the stored list if it was not requested before the given time. Otherwise it requests the list again, and stores
-// it if the request succeeds.
+// The method read returns the stored list if it was requested at or after the given time. Otherwise it requests the list again,
+// and stores it if the request succeeds.
 func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time.Time) listRead {
 	l.mu.Lock()
 	latest := l.all[cred.Tenant]
@@ -79,7 +80,7 @@ func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time
 	return next
 }
 
-// store stores a list, and removes it one second after it was requested. It does nothing if a list that was requested later is
+// The method store keeps a list until one second after it was requested. It does nothing if a list that was requested later is
 // already stored.
 func (l *lists) store(tenant Tenant, r listRead) {
 	l.mu.Lock()

@@ -141,7 +141,7 @@ var timeLayouts = []string{
 }
 
 // The body of an error is an object, an object in a wrapper, or a line of text. The wrapper "data" may contain a copy of the
-// order. Therefore, its code is ignored, and its message is used only if there is no other message.
+// order. Therefore, a code in this wrapper is ignored, and a message in it is used only if there is no other message.
 var (
 	errorWrappers    = names("error", "err", "fault", "problem")
 	dataWrapper      = "data"
@@ -169,9 +169,9 @@ var codes = map[string]Kind{
 	"apikeydailycapexceeded": KindDailyCap,
 }
 
-// aboutKey is a part of every spelling of "idempotency key". An error code that contains it means that the key belongs to
-// another order. A message that contains it means only that an order with the key may exist, because the message may repeat a
-// prompt.
+// aboutKey is a part of every spelling of "idempotency key". An error code with this text means that the idempotency key
+// belongs to another order. A message with this text means only that an order with the idempotency key may exist, because the
+// message may repeat a prompt.
 const aboutKey = "idempoten"
 
 // modelCodes contains the error codes that show that a 404 concerns the model, and not the path.

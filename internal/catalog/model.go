@@ -141,8 +141,8 @@ func fieldList(items []JSON) ([]InputField, bool) {
 }
 
 // fieldObject reads an object that maps the name of each input field to its description, or only to its type. If saysRequired
-// is true, the parameter required contains the names of the required fields, but a field's own description takes precedence.
-// Required fields are returned first.
+// is true, the parameter required contains the names of the required fields. It is used only for fields whose own description
+// does not state whether they are required. Required fields are returned first.
 func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool) {
 	var first, others []InputField
 	for _, m := range v.Members() {
@@ -174,7 +174,7 @@ func newField(r *Record, name string) InputField {
 	f.Required = takeRequired(r)
 	f.Default, _ = take(r, defaultNames, asValue)
 	f.Allowed = takeAllowed(r)
-	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // for other types, minimum and maximum are limits on the length
+	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // the minimum and maximum of other types, such as strings, limit the length
 		f.Minimum = optional(take(r, minimumNames, asFloat))
 		f.Maximum = optional(take(r, maximumNames, asFloat))
 	}

@@ -122,10 +122,10 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	return fmt.Appendf(nil, `{"modelId":%s,"inputs":%s}`, id, inputs), nil
 }
 
-// certainlyRefused reports whether an error with this HTTP status proves that the order was not placed. This is true for a
-// 4xx, and for a 307 or 308, which asks the client to send the same request to another address. Any other redirect may mean
-// that the order was placed (RFC 9110, 15.4). Status 0 means that there was no response. certainlyRefused then returns true,
-// so the caller must also check for [KindUnavailable].
+// certainlyRefused reports whether an error with this HTTP status proves that the order was not placed. This is true for a 4xx,
+// and for a 307 or 308, which asks the client to send the same request to another address. Any other redirect may mean that the
+// order was placed (RFC 9110, 15.4). For status 0, which means that there was no response, the result is also true, although a
+// [KindUnavailable] proves nothing. The caller must therefore check for this kind too.
 func certainlyRefused(status int) bool {
 	switch status {
 	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -31,8 +31,8 @@ type keyTransport struct {
 	inFlight int // number of requests in flight
 }
 
-// newPool creates a pool. base.MaxConnsPerHost limits the requests in flight in the pool. If the pool has MaxConnsPerHost API
-// keys, it removes the API keys without requests in flight before it adds another API key.
+// newPool creates a pool. base.MaxConnsPerHost is the maximum number of requests in flight in the pool. When the pool already
+// has that many API keys, it removes the API keys without requests in flight before it adds another one.
 func newPool(base *http.Transport) *pool {
 	return &pool{base: base, limiter: limiter.New(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
 }
@@ -47,9 +47,9 @@ func withOwner(ctx context.Context, owner string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }
 
-// send sends a request over the connections of one API key. authorization is the Authorization header with this API key; r need
-// not contain the header itself. Until the response body is closed, the request counts toward the pool's maximum number of
-// requests in flight. The pool divides this number among API keys and owners.
+// The method send sends a request over the connections of one API key. The parameter authorization is the Authorization header
+// with this API key. The request itself need not contain the header. It counts as in flight until the response body is closed.
+// The pool divides its maximum number of requests in flight among API keys and owners.
 func (p *pool) send(r *http.Request, authorization string) (*http.Response, error) {
 	key := sha256.Sum256([]byte(authorization))
 	owner, _ := r.Context().Value(ownerKey{}).(string)

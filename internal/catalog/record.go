@@ -30,9 +30,9 @@ func NewRecord(v JSON) (*Record, bool) {
 	return r, true
 }
 
-// pick indexes a member by its key, which is the folded form of its name (see [Fold]). If members with different names have the
-// same key, the member whose name sorts first counts, regardless of their order. If two members have the same name, the last
-// one counts.
+// The method pick adds a member to the index under its key, which is the folded form of its name (see [Fold]). If members with
+// different names have the same key, the index contains the member whose name sorts first. If members have the same name, the
+// index contains the last one.
 func (r *Record) pick(m Member) {
 	key := keyOf(m.Name)
 	if key == "" {
@@ -119,7 +119,7 @@ func optional[T any](value T, ok bool) *T {
 type weight struct {
 	names  []string
 	score  int
-	nested bool // whether a member counts even if its value is an object
+	nested bool // whether a member adds to the score even if its value is an object
 }
 
 func (r *Record) score(weights []weight) (sum int) {

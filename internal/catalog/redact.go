@@ -177,7 +177,7 @@ func (r *redactor) dropFrom(header http.Header) {
 	maps.DeleteFunc(header, func(_ string, values []string) bool { return slices.ContainsFunc(values, r.holdsKey) })
 }
 
-// without replaces each spelling of the API key with [redacted].
+// The method without replaces each spelling of the API key with [redacted].
 func (r *redactor) without(text string) string {
 	if !r.holdsKey(text) {
 		return text

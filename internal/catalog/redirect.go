@@ -43,14 +43,14 @@ func newElsewhere(hosts []string, base *http.Transport) *elsewhere {
 	return e
 }
 
-// follows reports whether e may follow a redirect to a URL.
+// The method follows reports whether the client may follow a redirect to the given URL.
 func (e *elsewhere) follows(to *url.URL) bool {
 	return to.Scheme == "https" && to.User == nil && slices.Contains(e.hosts, strings.ToLower(to.Host))
 }
 
-// of returns the target of a redirect: the URL to which the response resp redirects the request r. A relative target is
-// resolved against the parameter from, the URL that responded. ok is false if resp is not a redirect, if r does not request a
-// result, or if the target is not allowed.
+// The method of returns the URL to which the response resp redirects the request r. A relative URL is resolved against the
+// parameter from, which is the URL that sent the response. The result ok is false if resp is not a redirect, if r does not
+// request a result, or if the redirect must not be followed.
 func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.URL, ok bool) {
 	if resp == nil || r.op != opContent {
 		return nil, false

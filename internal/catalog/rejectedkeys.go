@@ -29,8 +29,8 @@ type rejection struct {
 
 func newRejections() *rejections { return &rejections{all: map[Tenant]rejection{}} }
 
-// record records whether the catalog accepted or rejected an API key. If rejectedLimit rejections are already stored, record
-// first deletes those of forwarded API keys.
+// The method record stores whether the catalog accepted or rejected an API key. If rejectedLimit rejections are already stored,
+// it first deletes the rejections of forwarded API keys.
 func (r *rejections) record(cred Credential, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

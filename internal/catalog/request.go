@@ -97,7 +97,8 @@ type requester struct {
 	jitter     *jitter
 }
 
-// attempt acquires a permit, and sends a request once. Unless the request is a deletion, attempt calls read with the response.
+// The method attempt acquires a permit, and sends a request once. It then calls the function read with the response, unless the
+// request is a deletion.
 func (q *requester) attempt(ctx context.Context, cred Credential, r *request, read func(answer) error) error {
 	permit, err := q.acquire(ctx, cred, r.op)
 	if err != nil {
@@ -133,12 +134,13 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 	return read(answer{op: r.op, status: resp.StatusCode, body: body, time: time.Now(), redactor: redact})
 }
 
-// send sends a request, and returns a 2xx response with an unread body. For a download, it also returns a 416 response, which
-// can mean that no bytes remain. Any other response results in an error. timed is the context of the attempt. Its parent, ctx,
-// is the context of the caller.
+// The method send sends a request, and returns a 2xx response with an unread body. For a download, it also returns a 416
+// response, which can mean that no bytes remain. Any other response results in an error. The parameter timed is the context of
+// the attempt. Its parent, ctx, is the context of the caller.
 //
-// send releases the permit if it returns an error, or if the catalog redirects a download to another host. It calls the
-// function that was passed to [Client.Reporting] after each attempt that reached the transport and did not end with [KindBusy].
+// The method releases the permit if it returns an error, or if the catalog redirects a download to another host. After each
+// attempt that reached the transport and did not end with [KindBusy], it calls the function that was passed to
+// [Client.Reporting].
 func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)

@@ -43,8 +43,8 @@ func readable[T any](read func(JSON) (T, bool)) func(JSON) bool {
 
 // reading contains the rules for reading the response body of a route.
 type reading struct {
-	name             string // name of the record or of the list, for Finding.Part
-	wrappers, lists  string // names of the variables in [RulesFile] for wrappers and lists; the field lists is empty for a single record
+	name             string // name of the record or of the list, as reported in Finding.Part
+	wrappers, lists  string // names of two variables in [RulesFile], for wrappers and for lists; the second is empty for a single record
 	list             func(JSON) ([]JSON, bool)
 	record           func(JSON) (*Record, bool)
 	parts            []part
@@ -141,8 +141,8 @@ func Explain(route string, body []byte, cred Credential) []Finding {
 	return e.found
 }
 
-// explain adds the findings for one record. If v is not an object, explain tries to read it as the first part of a record, for
-// example as an ID.
+// The method explain adds the findings for one record. A value that is not an object may be the first part of a record, such as
+// an ID.
 func (e *explanation) explain(v JSON) {
 	r, isRecord := e.record(v)
 	if first := e.parts[0]; !isRecord && first.reads(v) {
@@ -173,8 +173,8 @@ func (e *explanation) explain(v JSON) {
 	e.addMissing(missing, others(r.sent, read))
 }
 
-// memberOf returns the member of r that contains the given part. Input fields may instead be outside the record, in the
-// response body.
+// memberOf returns the member of r that contains the given part. On some routes, input fields may be in the response body but
+// outside the record. If they are missing from r, memberOf also looks there.
 func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
 	member, ok := p.find(r)
 	if !ok && e.fieldsAreOutside && p.want == wantFields {
@@ -184,9 +184,9 @@ func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
 	return member, ok
 }
 
-// addMissing adds findings if parts are missing. The parameter others describes the members that no rule reads. If there are
-// such members, addMissing reports all missing parts, followed by these members. Otherwise, no member can contain a missing
-// part, so addMissing reports only the missing parts that Easel needs.
+// addMissing adds findings if parts are missing. The parameter others describes the members that no rule reads. Such a member
+// may contain a missing part, so addMissing then reports all missing parts, followed by these members. If there are no such
+// members, it reports only the missing parts that Easel needs.
 func (e *explanation) addMissing(missing []part, others string) {
 	for _, p := range missing {
 		if p.needed || others != "" {
@@ -228,8 +228,8 @@ const (
 	maxOthers = 20 // maximum number of names in a finding
 )
 
-// others returns the names and types of at most maxOthers members of an object, separated by commas. It omits members that are
-// null, and members whose names are in the parameter read.
+// The function others returns the names and types of at most maxOthers members of an object, separated by commas. It omits
+// members that are null. It also omits members that were already read, whose names are in the parameter read.
 func others(v JSON, read []string) string {
 	var all []string
 	for _, m := range v.Members() {

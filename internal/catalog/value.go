@@ -37,9 +37,9 @@ type writer struct {
 	redactor *redactor
 }
 
-// value appends v to a buffer. If v must be omitted, or is nested more deeply than depth, value appends nothing and returns
-// false. The parameter ofKey means that v is inside an object that describes an API key. If the writer's field keep is also
-// true, value omits the members that may contain the API key itself, but not other members, such as the daily cap.
+// The method value appends v to a buffer. If v must be omitted, or is nested more deeply than depth, the method appends nothing
+// and returns false. The parameter ofKey means that v is inside an object that describes an API key. If the writer's field keep
+// is also true, members that may contain the API key itself are omitted.
 func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
 	switch v.Kind() {
 	case '"':
