@@ -39,9 +39,9 @@ func textAt(text string, offset int64, etag string) (*catalog.Content, error) {
 	return &catalog.Content{Body: io.NopCloser(strings.NewReader(text[offset:])), ContentType: textType, Offset: offset, Size: &size, Etag: own}, nil
 }
 
-// servable returns an error if a request can't be served from a result. The parameters size and has are the size and the etag
-// of the result. As in the catalog, the request's offset must not be past the end of the result, and the request's etag must be
-// empty or equal to the result's etag.
+// servable returns an error if a result can't serve a request. The parameter size is the size of the result, and the parameter
+// has is its etag. As in the catalog, the request's offset must not be past the end of the result, and the request's etag must
+// be empty or equal to the result's etag.
 func servable(size int64, has string, offset int64, etag string) error {
 	switch {
 	case etag != "" && etag != has:

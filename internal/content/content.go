@@ -59,7 +59,7 @@ type Content struct {
 type Results struct {
 	Config
 
-	Counts Counts // counters since the start of the process
+	Counts Counts // counters of copies and reads since the start of the process
 }
 
 // Counts contains counters of this process. Copied, Bytes and Failures count the copied results, their bytes, and the failed
@@ -151,8 +151,8 @@ const opRead = "read the copy of a result"
 // errSize means that the size of an object in the store differs from the size recorded in the ledger.
 var errSize = errors.New("size of the copy differs from the size in the ledger")
 
-// fromCopy opens a copy at an offset. The error is a [catalog.Error] if the catalog would reject the offset or the etag for
-// the same result.
+// fromCopy opens the copy of a result at an offset. If the offset or the etag does not fit the result, the error is a
+// [catalog.Error].
 func (r *Results) fromCopy(ctx context.Context, row ledger.Content, offset int64, etag string) (*Content, error) {
 	if err := servable(row.Size, row.Etag, offset, etag); err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func (b *copyBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.idle.Stop()
 	b.at += int64(n)
-	if err != nil && (err != io.EOF || b.at != b.size) { //nolint:errorlint // only io.EOF itself marks the end; an error that wraps it is a failure
+	if err != nil && (err != io.EOF || b.at != b.size) { //nolint:errorlint // only io.EOF itself marks the end, so errors.Is is not used
 		err = &catalog.Error{Kind: catalog.KindInterrupted, Op: opRead, NextOffset: b.at, Err: err}
 	}
 	return n, err

@@ -6,8 +6,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// delete runs a job that deletes a generation's results from the store, with the remains of aborted writes. It keeps
-// results from before the ledger was copied or restored, unless an operator has adopted them.
+// The method delete runs a job that deletes the stored results of a generation and the remains of aborted writes. It keeps
+// results that were stored before the ledger was copied or restored, unless an operator has adopted them.
 func (r *Results) delete(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 	may, err := r.Ledger.MayDelete(ctx, job.Ref)
 	if err != nil || !may {

@@ -139,8 +139,9 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	}
 }
 
-// said converts an error response from S3 to an error that contains only its status and code, because the other parts may
-// contain the request. For a missing object, it returns [fs.ErrNotExist]. It returns all other errors unchanged.
+// The function said converts an error response from S3 to an error that contains only the status and the code, because the
+// other parts may contain the request. For a missing object, it returns [fs.ErrNotExist]. It returns all other errors
+// unchanged.
 func said(err error) error {
 	if err == nil {
 		return nil
