@@ -53,16 +53,17 @@ func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *s
 	return recordedVersion(order), true
 }
 
-// witnessed records that a read did not find a generation in the catalog, and reports whether Easel now treats the generation
-// as deleted. It first reads the account to find out whether the catalog responds.
+// The method witnessed records that a read did not find a generation in the catalog. It first reads the account to find out
+// whether the catalog responds. It returns true if Easel now treats the generation as deleted.
 func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generationID string) (deleted bool) {
 	_, err := o.Catalog.Account(ctx, cred)
 	deleted, failed := o.absent(ctx, cred, generationID, err == nil)
 	return deleted && failed == nil
 }
 
-// absent records that a read did not find a generation. witnessed reports whether another read with the same API key has
-// succeeded. If Easel now treats the generation as deleted, absent returns true and notifies the generation's watchers.
+// The method absent records in the ledger that a read did not find a generation. The parameter witnessed is true if another
+// read with the same API key has succeeded. If Easel now treats the generation as deleted, the method returns true and notifies
+// the generation's watchers.
 func (o *Orders) absent(ctx context.Context, cred catalog.Credential, generationID string, witnessed bool) (deleted bool, err error) {
 	seen := ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Witnessed: witnessed}, APIKey: cred.ForwardedSum()}
 	effect, err := o.observe(ctx, generationID, seen)

@@ -112,7 +112,7 @@ func (s *submission) keyRefused(err error) error {
 	if !ok || !s.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
 		return nil
 	}
-	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // an earlier attempt may have been accepted, because the rejection comes from a proxy or is about the idempotency key
+	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // such a rejection comes from a proxy or is about the idempotency key, so an earlier attempt may have been accepted
 		return nil
 	}
 	return withheld.Err
@@ -140,9 +140,9 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	return step, err
 }
 
-// named returns the generation to report for the order. If the ledger has recorded g, this is g. Otherwise it is a queued
-// generation with the recorded ID. named logs a second generation for the order, a generation for an order that an operator
-// declared rejected, and a charge that exceeds the quote.
+// The method named returns the generation to report for the order: the parameter g if the ledger has recorded it, and otherwise
+// a queued generation with the recorded ID. It logs contradictions between the catalog and the ledger, and a charge that
+// exceeds the quote.
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
 		s.fault(ctx, "second generation for an order, or a generation for an order that an operator declared rejected", g.ID)
@@ -156,7 +156,8 @@ func (s *submission) named(ctx context.Context, g catalog.Generation, step lifec
 	return g
 }
 
-// ordered calls [Config.Ordered] with the result of the attempts. If the order was placed, it first wakes [Orders.ReadChanges].
+// The method ordered calls [Config.Ordered] with the result of the attempts. Before that, it wakes [Orders.ReadChanges] if the
+// order was placed.
 func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 	if err == nil {
 		select {
@@ -169,7 +170,7 @@ func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 	}
 }
 
-// fault logs and counts a contradiction between the catalog and the ledger.
+// The method fault logs a contradiction between the catalog and the ledger, and increments a counter.
 func (s *submission) fault(ctx context.Context, what, generation string) {
 	s.orders.Logger.ErrorContext(ctx, "order contradiction found", s.about("contradiction", what, "generation", generation)...)
 	s.orders.Ledger.Counts.Faults.Add(1)

@@ -119,9 +119,9 @@ type placing struct {
 	cred    catalog.Credential
 	asked   Request
 	request ledger.Request
-	// uncertain is set if the order may exist in the catalog: either this call has waited for an attempt that may have been
-	// accepted, or another process may still send an attempt. The order's row may not show this, because an operator may have
-	// declared the order rejected in the meantime.
+	// uncertain is set if the order may exist in the catalog. Either this call has waited for an attempt that may have been
+	// accepted, or another process may still send an attempt. The order's row in the ledger may not show this, because an
+	// operator may have declared the order rejected since then.
 	uncertain bool
 }
 
@@ -155,7 +155,7 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 	}
 }
 
-// name stores the order's ID in *p.asked.OrderID. It does nothing if the pointer is nil or the order has no ID.
+// The method name stores the order's ID in *p.asked.OrderID. It does nothing if the pointer is nil or the order has no ID.
 func (p *placing) name(order ledger.Order) {
 	if p.asked.OrderID != nil && order.ID != "" {
 		*p.asked.OrderID = order.ID
@@ -174,9 +174,9 @@ func (p *placing) withheld(err error) error {
 	return &Error{Unknown, unknown(err)}
 }
 
-// await waits for the outcome of the submission s. If s is nil, this process is not sending the order, and await returns after
-// rowPause. began reports whether this call started the submission. If done is false, the caller must look up the idempotency
-// key again.
+// The method await waits for the outcome of the submission s. If s is nil, this process is not sending the order, and the
+// method returns after rowPause. The parameter began is true if this call started the submission. If the result done is false,
+// the caller must look up the idempotency key again.
 func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt Receipt, done bool, err error) {
 	if s == nil {
 		if !sleep(ctx, rowPause) {
@@ -187,7 +187,7 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	switch ended, err := s.wait(ctx); {
 	case !ended:
 		return receipt, true, err
-	case s.lost, s.refused && !began: // the lease is lost, or the rejection is returned only to the call that started the submission
+	case s.lost, s.refused && !began: // another process has the lease, or only the call that started the submission may return the rejection
 		p.uncertain = p.uncertain || s.mayExist || s.lost // if the lease is lost, another process may send the order
 		return receipt, false, nil
 	case s.err != nil:
@@ -240,7 +240,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	_, budget := errors.AsType[*ledger.BudgetError](err)
 	disagreed, _ := errors.AsType[*ledger.Disagreed](err)
 	switch {
-	case errors.Is(err, errTermsChanged), err == nil && !free: // free is false if another call has written the order
+	case errors.Is(err, errTermsChanged), err == nil && !free: // the limits have changed, or another call has written the order
 		return nil, nil
 	case disagreed != nil:
 		return nil, p.refuse(ctx, disagreed.Err)
@@ -316,8 +316,8 @@ func (p *placing) refuse(ctx context.Context, why error) error {
 	return &Error{NotPlacedByThisCall, why}
 }
 
-// begin starts to send an order for which this call has acquired the lease. asked is the start time of the query that acquired
-// the lease.
+// The method begin starts to send an order whose lease this call has acquired. The parameter asked is the start time of the
+// query that acquired the lease.
 func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time) *submission {
 	if order.Inputs == "" {
 		order.Inputs = string(p.asked.Inputs)
@@ -328,7 +328,8 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 	return s
 }
 
-// answer returns the result that the ledger contains for an order. The call then neither sends the order nor waits for it.
+// The method answer returns the result that the ledger contains for an order, so the call neither sends the order nor waits for
+// it.
 func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, error) {
 	switch answer {
 	case lifecycle.Replay:

@@ -56,14 +56,14 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // the error is final, unless the wait was canceled or a caller with a later deadline has joined; s.over then decides whether to wait again
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // the wait was not canceled, and no caller with a later deadline has joined, so the error is final
 			return nil, err
 		}
 	}
 }
 
-// lasts reports whether attempts may continue after the deadline of a wait. They may if a caller with a later deadline has
-// joined since the wait started. waiting is the context of the wait.
+// The method lasts reports whether attempts may continue after the deadline of a wait, because a caller with a later deadline
+// has joined since the wait started. The parameter waiting is the context of the wait.
 func (s *submission) lasts(waiting context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,9 +71,9 @@ func (s *submission) lasts(waiting context.Context) bool {
 	return s.end().After(deadline)
 }
 
-// waits returns a context that limits a wait for a permit or for the next attempt. The context is done when no caller has
-// enough time left, the order expires, the last caller leaves, or the process stops. The returned function must be called after
-// the wait.
+// The method waits returns a context that limits the time spent waiting for a permit or for the next attempt. The context is
+// done when no caller has enough time left, the order expires, the last caller leaves, or the process stops. The returned
+// function must be called after the wait.
 func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *submission) waits(ctx context.Context) (context.Context, context.Cancel
 	}
 }
 
-// end returns the time after which no attempt may start. The caller must hold s.mu.
+// The method end returns the time after which no attempt may start. The caller must hold s.mu.
 func (s *submission) end() time.Time {
 	end := s.withdrawAt
 	if s.mayExist {
@@ -100,9 +100,15 @@ func (s *submission) end() time.Time {
 	return end
 }
 
-// over returns an error if no further attempt may start. There are four reasons: no caller has enough time left; the order has
-// expired; the process is stopping; or no caller waits, and no attempt can have been accepted. The error is the last attempt's
-// error. If no attempt has failed, it is an error with an unknown outcome.
+// The method over returns an error if no further attempt may start. There are four reasons:
+//
+//   - No caller has enough time left.
+//   - The order has expired.
+//   - The process is stopping.
+//   - No caller waits, and no attempt can have been accepted.
+//
+// If the last attempt failed, the method returns the error from that attempt. Otherwise it returns an error with an unknown
+// outcome.
 func (s *submission) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +121,7 @@ func (s *submission) over() error {
 	return unknown(nil)
 }
 
-// begin records that an attempt is in flight.
+// The method begin records that an attempt is in flight.
 func (s *submission) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

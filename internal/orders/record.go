@@ -30,7 +30,7 @@ func decodeRecord(text string) (v catalog.Version, ok bool) {
 // recordedVersion replaces it with the current time. Otherwise, newer observations would be ignored.
 func recordedVersion(order ledger.Order) catalog.Version {
 	v, seen := decodeRecord(order.Record)
-	if !seen { // no state was observed, or the state was erased; placedTime may vary, but the etag does not depend on ObserveTime
+	if !seen { // no state was recorded, or it was erased; the ObserveTime computed here may vary, but the etag does not depend on it
 		v = catalog.Version{Generation: catalog.Generation{State: watch.StateOf(order.Status), CreateTime: order.Time, ObserveTime: placedTime(order)}}
 	}
 	if now := time.Now(); v.ObserveTime.After(now) {

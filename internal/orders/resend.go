@@ -54,7 +54,8 @@ func (r *recovery) isCapped(now time.Time) bool {
 	return at != nil && now.Sub(*at) < capPause
 }
 
-// next starts to resend one order, if an order is due and may be sent now. It reports whether it may be called again immediately.
+// The method next starts the resend of one order, if an order is due and may be sent now. It reports whether it may be called
+// again immediately.
 func (r *recovery) next(ctx context.Context) bool {
 	if s, now := r.orders.Catalog.Limiter(r.shared.Tenant).State(), time.Now(); !jobs.MayAsk(r.orders.Ledger, r.orders.Catalog) || s.Paused.After(now) || r.isCapped(now) {
 		return false
@@ -123,7 +124,8 @@ type outage struct {
 	failures atomic.Int64 // number of consecutive resends that failed because of an outage
 }
 
-// note records the result of a resend. The parameter lasts is true if the resend failed because of an outage.
+// The method note counts the consecutive resends that failed because of an outage. The parameter lasts is true if the latest
+// resend failed in this way.
 func (o *outage) note(lasts bool) {
 	if !lasts {
 		o.failures.Store(0)
@@ -132,7 +134,8 @@ func (o *outage) note(lasts bool) {
 	o.failures.Add(1)
 }
 
-// kindOfAttempt returns the kind of the catalog's error for the last attempt, even if the caller receives it as an unknown outcome.
+// kindOfAttempt returns the kind of the catalog's error for the last attempt. It returns this original kind even if the caller
+// receives [catalog.KindOutcomeUnknown] instead.
 func kindOfAttempt(err error) catalog.Kind {
 	upstream, _ := errors.AsType[*catalog.Error](err)
 	if upstream == nil {

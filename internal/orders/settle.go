@@ -20,8 +20,8 @@ const (
 )
 
 // Settle returns the kind of the job that observes unsettled generations. A generation is due if no process has observed it for
-// 15 s or, if its order is older than a day, for a day. Each run sends at most one list request and five individual reads, and
-// starts with the generations that were observed least recently.
+// 15 s. A generation whose order is older than a day is due only if no process has observed it for a day. Each run sends at
+// most one list request and five individual reads. It starts with the generations that were observed least recently.
 func (o *Orders) Settle(shared catalog.Credential) jobs.Kind {
 	return jobs.Kind{
 		Name: "settle", Interval: settleInterval, Slots: 1, Catalog: o.Catalog, MinRetry: settleInterval, MaxRetry: settleInterval,
@@ -61,9 +61,9 @@ type look struct {
 	failures  int  // number of consecutive states that could not be recorded in the ledger
 }
 
-// list requests the catalog's list once and records the states in it. It returns the generations that need an individual read.
-// A generation needs one if it or some of its details are missing from the list, or if the list may be outdated; see
-// [ledger.Due].
+// The method list sends one list request to the catalog, and records the states in the response. It returns the generations
+// that still need an individual read: those that the list omits or describes incompletely, and those for which the list may be
+// outdated (see [ledger.Due]).
 func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, err error) {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
@@ -117,7 +117,7 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 		return l.proceed(err)
 	case err != nil && !l.witness(ctx):
 		return err
-	case err != nil: // only this read failed; after the empty observation, the other due generations are read first
+	case err != nil: // only this read failed; an empty observation moves the generation behind the other due generations
 		return l.observe(ctx, one.Generation, ledger.Observation{})
 	}
 	l.witnessed = true

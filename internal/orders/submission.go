@@ -42,10 +42,10 @@ type submission struct {
 	wake       context.CancelCauseFunc // cancels the current wait; nil while an attempt is in flight
 	waiting    int                     // number of waiting callers
 	withdrawAt time.Time               // time at which the order is withdrawn if no attempt was sent; early enough to record the withdrawal before the last caller's deadline
-	until      time.Time               // deadline for further attempts if an earlier attempt may have been accepted: the latest [answerBy] of all callers, but no later than submitTime after the last caller has disconnected
+	until      time.Time               // deadline for attempts after one that may have been accepted: the latest [answerBy] of all callers, but no later than submitTime after the last caller has disconnected
 	last       error                   // error from the last attempt; nil while an attempt is in flight
 
-	// The fields below ended are set before ended is closed.
+	// The fields from generation to err are set before ended is closed.
 	ended      chan struct{}
 	generation catalog.Generation
 	refused    bool // whether the recorded outcome is a rejection; the idempotency key can then be used again
@@ -59,7 +59,7 @@ type progress int
 const (
 	unsent   progress = iota // no attempt has reached the catalog
 	rejected                 // exactly one attempt has reached the catalog, which has definitely rejected it
-	sent                     // at least one attempt has reached the catalog, and the progress is neither rejected nor doubtful
+	sent                     // at least one attempt has reached the catalog, and none of the other values applies
 	doubtful                 // an attempt was rejected, but not definitely (see isDefinite), so the order may exist
 )
 
@@ -77,8 +77,8 @@ func (p progress) after(posted catalog.Posted, err error) progress {
 	return sent
 }
 
-// submission returns a new submission of an order. At first, only one caller waits for its outcome, until ctx is done.
-// leased is the start time of the query that acquired the order's lease.
+// The method submission creates a submission of an order, with a first caller that waits for the outcome until ctx is done. The
+// parameter leased is the start time of the query that acquired the order's lease.
 func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, leased time.Time) *submission {
 	s := &submission{
 		orders: o, cred: cred, order: order, placed: leased.Add(-order.Age), leased: leased, leaveBy: leased.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,
@@ -91,7 +91,7 @@ func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order 
 	return s
 }
 
-// start starts a goroutine that sends the order of s.
+// The method start starts a goroutine that sends the order of the submission s.
 func (o *Orders) start(ctx context.Context, s *submission) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -142,13 +142,14 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 			return
 		}
 		s.recordProblem(ctx, err)
-		if catalog.KindOf(err) != catalog.KindRateLimited { // otherwise, the limiter delays the next attempt
+		if catalog.KindOf(err) != catalog.KindRateLimited { // after a 429, the limiter delays the next attempt
 			s.pause(ctx, o.backoff(attempt, err))
 		}
 	}
 }
 
-// note stores the result of an attempt in s. It returns true if another attempt could make the order's outcome certain.
+// The method note stores the result of an attempt in the submission. It returns true if another attempt could make the order's
+// outcome certain.
 func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +224,8 @@ func (s *submission) join(ctx context.Context) {
 }
 
 // withdrawTime is the maximum time between the withdrawal of an unsent order and the caller's deadline. It leaves time to
-// record the withdrawal. If a tenth of the caller's remaining time is shorter, withdrawBy uses that tenth instead.
+// record the withdrawal. If less than ten seconds remain until the deadline, the function withdrawBy uses a tenth of the
+// remaining time instead.
 const withdrawTime = time.Second
 
 func withdrawBy(ctx context.Context) time.Time {
@@ -262,8 +264,8 @@ func (s *submission) leave() {
 	}
 }
 
-// open returns the error for a caller that disconnects or reaches its deadline before the attempts have ended. If the last
-// attempt failed, the error contains the details of that failure.
+// The method open returns the error for a caller that disconnects or reaches its deadline before the attempts have ended. If
+// the last attempt failed, the error contains the details of that failure.
 func (s *submission) open(cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
