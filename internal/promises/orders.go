@@ -81,7 +81,7 @@ func unplacedIsNotCharged(r *Run, say Say) {
 	type use struct {
 		calls   int // calls in progress
 		isMaybe bool
-		told    Event // latest report that no order was placed; unset if a call is in progress or may have placed the order
+		told    Event // latest error that reported that no order was placed; zero while a call is in progress, or if a call may have placed the order
 	}
 	uses := map[string]use{}
 	check := func(key string, u use, until time.Duration) {

@@ -49,7 +49,7 @@ const (
 	Done       = "done"    // the caller has received the state that it was waiting for
 	Fault      = "fault"   // a fault began or ended
 	Leaked     = "leak"    // a response contained data that must be hidden from its caller
-	Exceeded   = "over"    // the server exceeded a limit, or wrongly applied another call's limit; Event.Text describes the violation
+	Exceeded   = "over"    // the server exceeded a call's limit, or applied the limit of another call; Event.Text describes the violation
 )
 
 // Order outcomes in errors. Any other outcome is treated as unknown.
@@ -83,8 +83,8 @@ type Event struct {
 	Heartbeat time.Duration // requested heartbeat interval
 
 	Named []string         // generation IDs in the request that opened a stream
-	Known map[string]Known // states that the caller already has, and has sent in its request for the stream; keyed by generation ID
-	Model string           // model in the filter of an opened stream, or model of the generation in an update
+	Known map[string]Known // states that the caller sent as already known in its request for the stream, keyed by generation ID
+	Model string           // for an opened stream, the model in its filter; for an update, the generation's model
 }
 
 // Known is a state of a generation that the caller already has.

@@ -33,7 +33,8 @@ type Run struct {
 	Arrivals    []Arrival                // events that receivers have accepted, oldest first
 	Receivers   map[string]bool          // teams that receive events
 
-	// IsCaller reports whether a caller may place orders for an owner. Nil means that the callers in the ledger are not checked.
+	// IsCaller reports whether a caller may place orders for an owner. If IsCaller is nil, the callers recorded with the orders
+	// are not checked.
 	IsCaller func(owner, caller string) bool
 	// MayLie reports whether the catalog may have returned an earlier state again at the given time. Nil means never.
 	MayLie func(at time.Duration) bool
@@ -129,8 +130,9 @@ const Past = "past-easel-"
 // IsPast reports whether the key belongs to an order that was sent directly to the catalog.
 func IsPast(key string) bool { return strings.HasPrefix(key, Past) }
 
-// UpstreamKey returns the idempotency key that Easel sends to the catalog if the actor of e sends the given key. If the API
-// key is shared, Easel derives its key from the owner and the given key. Without a ledger, the owner is empty.
+// UpstreamKey returns the idempotency key that Easel sends to the catalog if the caller that recorded the event e sends the
+// given key. If the API key is shared, Easel derives the idempotency key from the owner and the given key. Without a ledger,
+// the owner is empty.
 func (r *Run) UpstreamKey(e Event, key string) string {
 	if !r.IsShared {
 		return key

@@ -89,8 +89,8 @@ func (d deliveries) add(e Event) {
 	}
 }
 
-// watches returns the latest update about e.Generation that e.Process has delivered to a watch. This update must be at least
-// one second earlier than e. If it is not, or if the watch has ended, watches returns a zero Event.
+// The method watches returns the latest update about e.Generation that e.Process has delivered to a watch. It returns a zero
+// Event if that watch has ended, or if the update was delivered less than one second before e.
 func (d deliveries) watches(e Event) Event {
 	delivered := d.last[[2]string{e.Process, e.Generation}]
 	if d.over[fmt.Sprint(delivered.Actor, delivered.Stream)] || e.At-delivered.At < time.Second {
@@ -104,7 +104,7 @@ func (d deliveries) watches(e Event) Event {
 func noneTwice(r *Run, say Say) {
 	type view struct {
 		actor, generation string
-		stream            int // number of the stream; zero for every stream that watches a single generation, so that a new stream continues the previous one
+		stream            int // number of the stream; zero if the stream watches a single generation, so that consecutive streams of an actor count as one
 	}
 	delivered := map[view]string{}
 	single := map[string]bool{} // whether a stream watches a single generation, keyed by actor and stream
