@@ -35,8 +35,8 @@ type Value[T any] struct {
 }
 
 // Open reads the files and parses their contents. Later reads log each change of the value, and each new error once.
-// The argument what is the name of the value in log lines. Neither log lines nor errors quote the files, unless
-// Describe or an error from parse does.
+// The parameter what is the name of the value in log lines. Log lines and errors quote the files only if the function
+// Describe or an error from the function parse does.
 func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
 	v := &Value[T]{what: what, files: files, parse: parse, logger: logger, checked: time.Now()}
 	var err error
@@ -81,9 +81,9 @@ func (v *Value[T]) readAfter(interval time.Duration) {
 	}
 }
 
-// begin reports in mine whether the caller must read the files and then call end. This is the case if no read is
-// running and the last read started at least interval ago. current contains the digests of the contents from which
-// the current value was parsed.
+// The method begin returns true if the caller must read the files and then call the method end. This is the case if
+// no read is running and the last read started at least interval ago. The result current contains the digests of the
+// contents from which the current value was parsed.
 func (v *Value[T]) begin(interval time.Duration) (current string, mine bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -113,7 +113,8 @@ func (v *Value[T]) read(current string) (value T, sums string, err error) {
 	return value, sums, err
 }
 
-// end stores the result of a read. It returns a function that logs the result, or nil if there is nothing to log.
+// The method end stores the result of a read. It returns a function that logs the result, or nil if there is nothing
+// to log.
 func (v *Value[T]) end(value T, sums string, err error) (note func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
