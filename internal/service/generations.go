@@ -93,8 +93,8 @@ func (s *generations) attributionOfOrder(ctx context.Context, receipt orders.Rec
 	return own[receipt.Generation.ID]
 }
 
-// reportOrder reports a new order to the hub and returns the state of its generation. If an earlier call placed the order more
-// than [lifecycle.VisibleAfter] ago, reportOrder does not report it, because the hub may have a more recent state.
+// reportOrder reports a new order to the hub and returns the state of its generation. It does not report an order
+// that an earlier call placed more than [lifecycle.VisibleAfter] ago, because the hub may have a more recent state.
 func (s *generations) reportOrder(ctx context.Context, req *easelv1.CreateGenerationRequest, receipt orders.Receipt) watch.Update {
 	if receipt.Replayed && time.Since(receipt.Placed) > lifecycle.VisibleAfter {
 		return watch.Update{Version: receipt.Generation.Version()}

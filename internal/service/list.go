@@ -103,7 +103,7 @@ func (s *generations) areUnordered(ctx context.Context, listed *catalog.List, fi
 	return err != nil || slices.ContainsFunc(listed.Records, chosen)
 }
 
-// chooses reports whether a generation from the catalog matches a filter.
+// The function chooses reports whether a generation from the catalog matches the model and the states of a filter.
 func chooses(filter *easelv1.GenerationFilter, g catalog.Generation) bool {
 	return (filter.GetModelId() == "" || filter.GetModelId() == g.ModelID) &&
 		(len(filter.GetStates()) == 0 || slices.Contains(filter.GetStates(), states[g.State]))
@@ -139,14 +139,14 @@ func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger
 
 // withResults converts recorded generations to messages, and stops when the response is full. It adds the inputs and
 // results from the catalog's list. If this list contains a later state of a generation, withResults records the later
-// state. However, it returns the earlier state, because the filter was applied to that state.
+// state in the ledger. The message still contains the earlier state, to which the filter was applied.
 func (s *generations) withResults(ctx context.Context, recorded []orders.Listed, listed *catalog.List) (all []*easelv1.Generation) {
 	s.cfg.Orders.ListedLater(ctx, auth.Of(ctx).APIKey, recorded, listed)
 	left := maxRecord
 	for _, r := range recorded {
 		g := r.Generation
 		if newest, ok := listed.Find(g.ID); ok {
-			g.Inputs, g.Omitted = newest.Inputs, newest.Omitted // all other fields keep their recorded values
+			g.Inputs, g.Omitted = newest.Inputs, newest.Omitted // the fields set here come from the list; all others keep their recorded values
 			if g.State == catalog.StateSucceeded && newest.State == catalog.StateSucceeded {
 				g.Text, g.File = newest.Text, newest.File
 			}

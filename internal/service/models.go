@@ -246,7 +246,7 @@ func isOutage(err error) bool {
 	case catalog.KindUnavailable, catalog.KindBusy, catalog.KindRateLimited, catalog.KindMalformed:
 		return true
 	}
-	return !responded // an error that is not a catalog.Error means that the read timed out
+	return !responded // without a catalog.Error, the read has timed out
 }
 
 // retryAfter returns the delay that the catalog requested, or zero.

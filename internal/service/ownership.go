@@ -38,7 +38,7 @@ type order struct {
 // deleted.
 func (o order) exists() bool { return o.ordered && !o.Deleted }
 
-// lacks reports whether the ledger might not contain version v of the generation yet.
+// The method lacks reports whether version v of the generation may be missing from the ledger.
 func (o order) lacks(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
 
 // see returns the ledger's information about a generation. If the caller may not see the generation of another owner,
@@ -90,8 +90,8 @@ func (s *Service) auditDeletion(ctx context.Context, id string) error {
 	return s.cfg.Orders.Ledger.Audit(ctx, act)
 }
 
-// hides reports whether Easel must hide the generations of other owners from a call. owner is the owner whose
-// generations the call may see, or nil if it may see those of all owners.
+// The function hides reports whether Easel must hide the generations of other owners from a call. The parameter owner
+// is the owner whose generations the call may see, or nil if the call may see the generations of all owners.
 func hides(ctx context.Context, owner *string) bool { return owner != nil && auth.Of(ctx).IsIsolated() }
 
 // AddressKey is the context key of the caller's network address. The value is a string.
@@ -135,7 +135,7 @@ func withoutLabels(known ledger.Attribution) ledger.Attribution {
 	return known
 }
 
-// message converts an update to a message. The parameter whose is the attribution to add.
+// The method message converts an update to a message, and adds the attribution in the parameter whose.
 func (s *Service) message(u watch.Update, whose ledger.Attribution) *easelv1.Generation {
 	return attributed(generationMessage(u.Generation, u.Etag), whose)
 }

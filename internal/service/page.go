@@ -45,7 +45,7 @@ func page[T any, M proto.Message](all []T, chosen func(T) bool, id func(T) strin
 	return items, "", nil
 }
 
-// everything returns true for each element. It is used for lists without a filter.
+// The function everything returns true for each element. It is used for lists without a filter.
 func everything[T any](T) bool { return true }
 
 // errForeignToken is the error for a page token that belongs to another list or query.

@@ -42,8 +42,9 @@ type encodings struct {
 	askedAt time.Time          // time when the last successful query started
 }
 
-// attribution returns the attribution of the update's generation. If the last successful query started less than attributionTTL
-// ago, it returns the result of that query. Otherwise it queries the ledger by calling the function ask.
+// The method attribution returns the attribution of the update's generation. If the last successful query started
+// less than attributionTTL ago, it returns that query's result. Otherwise it calls the function ask, which queries
+// the ledger.
 func (e *encodings) attribution(ask func() (ledger.Attribution, error)) (ledger.Attribution, error) {
 	e.mu.Lock()
 	whose, askedAt := e.whose, e.askedAt
@@ -69,7 +70,7 @@ type encoding struct {
 	update []byte
 }
 
-// of returns the encoding of u with the given attribution. It returns nil if the encoding fails.
+// The method of returns the encoding of an update with the given attribution. It returns nil if the encoding fails.
 func (e *encodings) of(u *watch.Update, whose ledger.Attribution) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()

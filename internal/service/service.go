@@ -153,8 +153,9 @@ func (s *Service) until(ctx context.Context) (end time.Time) {
 	return end
 }
 
-// closes returns the error for the caller if err means that the hub has ended a watch early. It returns other errors
-// unchanged. The reconnect delay is random, so that callers whose streams end together do not reconnect together.
+// The method closes converts an error with which the hub has ended a watch early to the error for the caller. It
+// returns other errors unchanged. The reconnect delay is random, so that callers whose streams end together do not
+// reconnect together.
 func (s *Service) closes(err error) error {
 	end := &closing{}
 	switch {

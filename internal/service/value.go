@@ -37,8 +37,8 @@ func (r *room) omit(path string) {
 	}
 }
 
-// values converts the JSON values of a field. If the record has no space for them, values omits the field and returns
-// nil.
+// The method values converts the JSON values of a field. If the record has no space for them, the method omits the
+// field and returns nil.
 func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.Value) {
 	size := 0
 	for _, text := range texts {
@@ -59,8 +59,8 @@ func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.V
 	return values
 }
 
-// value converts the JSON value of a field. It returns nil if there is no value, or if the value does not fit in the
-// remaining space.
+// The method value converts the JSON value of a field. It returns nil if there is no value, or if the record has no
+// space for it.
 func (r *room) value(path string, text catalog.Value) *structpb.Value {
 	if values := r.values(path, text); len(values) > 0 {
 		return values[0]
@@ -125,8 +125,8 @@ func measure(text []byte) (values, depth int) {
 	return values, depth
 }
 
-// exact reports whether f, the double nearest to a JSON number, may replace that number. A nonzero number must not
-// become zero. Apart from that:
+// exact reports whether f, the double nearest to a JSON number, may replace that number. If f is zero, the number
+// must be zero. If f is not zero, these rules apply:
 //
 //   - An integer may be replaced if its magnitude is at most 2^53.
 //   - A number with a fraction or an exponent may be replaced if its magnitude is below 2^53, even if f is rounded.

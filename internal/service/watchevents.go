@@ -180,8 +180,8 @@ func (w *watchOfEvents) run(ctx context.Context, until time.Time) error {
 	}
 }
 
-// next sends the next events, and reports whether it has sent a message. If the ledger is unavailable, it waits and sends
-// nothing.
+// The method next sends the next events to the caller, and reports whether it has sent a message. If the ledger is
+// unavailable, it waits and sends nothing.
 func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (sent bool, err error) {
 	all, isCurrent, err := reader.Next(ctx, w.position)
 	if err != nil {

@@ -53,8 +53,8 @@ type watchOfMany struct {
 	covered     map[string]bool               // IDs of generations whose state the caller has; nil after the caller has caught up
 }
 
-// request converts req to a request for the hub. For each named generation that the caller may not see, it sends
-// STATE_DELETED to the caller.
+// The method request converts a client's request to a request for the hub. For each requested generation that the
+// caller may not see, the method sends STATE_DELETED to the caller.
 func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerationsRequest) (request watch.Request, err error) {
 	s := w.service
 	filter, err := ledgerFilter(ctx, w.filter)
@@ -89,14 +89,14 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	return request, err
 }
 
-// choose returns the elements of ids that the caller may see and the filter does not exclude. For each element that the
-// caller may not see, it sends STATE_DELETED, unless known contains the etag of this state. It also stores the
-// attributions of the generations in ids and in the parameter more.
+// The method choose returns the generations in ids that the caller may see and the filter does not exclude. For each
+// generation in ids that the caller may not see, it sends STATE_DELETED, unless known contains the etag of this
+// state. It also stores the attributions of the generations in the parameters ids and more.
 func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, more ...[]string) (chosen []string, err error) {
 	all := slices.Concat(append(more, ids)...)
 	w.ordered = make(map[string]bool, len(all))
 	if w.whose, err = w.service.cfg.Orders.Owned(ctx, w.owner, all...); err != nil && w.needsLedger {
-		return nil, err // this watch covers only orders, so it needs the ledger
+		return nil, err // this watch covers only orders in the ledger, so it fails without the ledger
 	}
 	for _, id := range all {
 		whose, ok := w.whose[id]
@@ -130,9 +130,9 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attri
 	return filter.GetOwner() != "" && filter.GetOwner() != whose.Owner || filter.GetModelId() != "" && model != "" && filter.GetModelId() != model
 }
 
-// everything completes the request of a watch without generation IDs. If callers share an API key, or the watch covers
-// only orders, it adds the generations of the ledger's unsettled orders. If the watch covers only orders, it also
-// restricts the watch to the orders that the filter selects.
+// The method everything completes the hub request for a watch of all generations. If callers share an API key, or the
+// watch covers only orders in the ledger, it adds the generations of unsettled orders. If the watch covers only
+// orders in the ledger, it also restricts the watch to the orders that the filter selects.
 func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter, request *watch.Request) (err error) {
 	if !w.needsLedger && !auth.Of(ctx).SharesAPIKey() {
 		return nil
@@ -185,9 +185,9 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 	})
 }
 
-// wants reports whether the model of an update matches the filter. If the filter has a model and the update's model is
-// unknown, only a deletion matches. wants does not check the labels and the owner, because they were checked before the
-// hub subscribed the watch to the generation.
+// The method wants reports whether the model of an update matches the filter. A filter with a model also matches the
+// deletion of a generation whose model is unknown. The labels and the owner are not checked here, because they were
+// checked before the hub subscribed the watch to the generation.
 func (w *watchOfMany) wants(u *watch.Update) bool {
 	model := cmp.Or(u.ModelID, w.whose[u.ID].Model)
 	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted
