@@ -68,12 +68,12 @@ func (c *Client) Get(ctx context.Context, generationID string, options ...CallOp
 // Wait waits until a render is finished and returns the render. With UntilSettled, it waits until the cost is also final. It
 // handles failures in the same way as Watch.
 func (c *Client) Wait(ctx context.Context, generationID string, options ...CallOption) (*Render, error) {
-	return last(c.Watch(ctx, generationID, options...))
+	return lastState(c.Watch(ctx, generationID, options...))
 }
 
-// last returns the last state that a watch yields, or nil if the watch yields none. If the watch fails, last also returns the
-// error.
-func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
+// lastState returns the last state that a watch yields, or nil if the watch yields none. If the watch fails, lastState also
+// returns the error.
+func lastState(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	for render, err := range renders {
 		if err != nil {
 			return newest, err

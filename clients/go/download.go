@@ -68,7 +68,7 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 	}
 	for a := c.attempt(o, "DownloadGeneration", generationID, ""); ; {
 		before := d.request.GetReadOffset()
-		err := c.typed(d.once(ctx, a))
+		err := c.typed(d.readStream(ctx, a))
 		if errors.Is(err, io.EOF) {
 			d.content.SizeBytes, d.content.SHA256 = d.request.GetReadOffset(), hex.EncodeToString(d.digest.Sum(nil))
 			return &d.content, nil
@@ -112,16 +112,16 @@ func (d *download) resumable() error {
 	return errors.New("easel: download cannot resume, because the content has no etag")
 }
 
-// once reads one stream and writes its bytes. It returns io.EOF if all bytes of the file have arrived.
-func (d *download) once(ctx context.Context, a *attempts) error {
+// readStream reads one stream and writes its bytes. It returns io.EOF if all bytes of the file have arrived.
+func (d *download) readStream(ctx context.Context, a *attempts) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := a.Generations.DownloadGeneration(ctx, d.request)
 	for err == nil {
 		var message *easelv1.DownloadGenerationResponse
 		if message, err = stream.Recv(); err == nil {
-			a.answered()
-			err = d.take(message.GetChunk())
+			a.recordSuccess()
+			err = d.writeChunk(message.GetChunk())
 			d.broken = err != nil
 		}
 	}
@@ -136,7 +136,7 @@ func damaged() error {
 	return &DamagedError{&Error{Code: codes.DataLoss, Message: "downloaded bytes are damaged or missing"}}
 }
 
-func (d *download) take(chunk *easelv1.ContentChunk) (err error) {
+func (d *download) writeChunk(chunk *easelv1.ContentChunk) (err error) {
 	data := chunk.GetData()
 	if chunk.GetOffset() != d.request.GetReadOffset() || crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) != chunk.GetCrc32C() {
 		return damaged()

@@ -184,15 +184,15 @@ func baseOf(err error) *Error {
 	return &Error{}
 }
 
-// named sets the generation ID and the idempotency key of an error.
-func named(err error, generationID, key string) {
+// setOrder sets the generation ID and the idempotency key of an error.
+func setOrder(err error, generationID, key string) {
 	e := baseOf(err)
 	e.GenerationID, e.IdempotencyKey = generationID, key
 }
 
-// ended returns the error for a call whose context is done. The parameter after contains the call's last error before the
-// context was done.
-func ended(ctx context.Context, after error, last *Heartbeat) error {
+// contextError returns the error for a call whose context is done. The parameter after contains the call's last error before
+// the context was done.
+func contextError(ctx context.Context, after error, last *Heartbeat) error {
 	e, cause := *baseOf(after), context.Cause(ctx)
 	e.below = []error{after, cause}
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -38,17 +38,17 @@ type stream[M any] interface{ Recv() (M, error) }
 func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S, error) bool) {
 	for {
 		began := time.Now()
-		end := w.read(ctx, yield)
+		end := w.readStream(ctx, yield)
 		switch {
 		case errors.Is(end.err, errStopped):
 			return
 		case errors.Is(end.err, io.EOF) && !w.endless:
-			w.answered()
+			w.recordSuccess()
 			return
 		case errors.Is(end.err, io.EOF):
 			end.err = classed(&Error{Code: codes.Unavailable, Message: "the server ended the stream"})
 		case isFinal(end.err):
-			named(end.err, w.GenerationID, w.IdempotencyKey)
+			setOrder(end.err, w.GenerationID, w.IdempotencyKey)
 			yield(nil, end.err)
 			return
 		}
@@ -56,7 +56,7 @@ func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S,
 			w.Attempt = 0
 		}
 		if err := w.pause(ctx, end.delay, end.err); err != nil {
-			named(err, w.GenerationID, w.IdempotencyKey)
+			setOrder(err, w.GenerationID, w.IdempotencyKey)
 			yield(nil, err)
 			return
 		}
@@ -75,9 +75,9 @@ type ending struct {
 	delay    time.Duration // delay that the server requested when it closed the stream
 }
 
-// The method read yields the states of one stream. It cancels the stream if no message arrives for three heartbeat intervals.
+// readStream yields the states of one stream. It cancels the stream if no message arrives for three heartbeat intervals.
 // The timer does not run while the caller processes a state.
-func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end ending) {
+func (w watch[M, S]) readStream(ctx context.Context, yield func(*S, error) bool) (end ending) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silence := 3 * max(w.settings.heartbeat, shortest)
@@ -92,7 +92,7 @@ func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end 
 		if err != nil {
 			break
 		}
-		state := w.took(message, &end)
+		state := w.handle(message, &end)
 		end.progress = end.progress || state != nil
 		if state != nil && !yield(state, nil) {
 			err = errStopped
@@ -105,9 +105,9 @@ func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end 
 	return end
 }
 
-// took processes a message of a watch. It returns the state in the message, or nil if the message has no new state.
-func (w watch[M, S]) took(message M, end *ending) *S {
-	w.answered()
+// handle processes a message of a watch. It returns the state in the message, or nil if the message has no new state.
+func (w watch[M, S]) handle(message M, end *ending) *S {
+	w.recordSuccess()
 	w.onMessage(message)
 	if closing := message.GetClosing(); closing != nil {
 		end.delay = closing.GetRetryDelay().AsDuration()

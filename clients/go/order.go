@@ -59,7 +59,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 	for {
 		response, err := c.Generations.CreateGeneration(ctx, request)
 		if err == nil {
-			a.answered()
+			a.recordSuccess()
 			return &Placed{renderOf(response.GetGeneration()), request.IdempotencyKey, response.GetReplayed()}, nil
 		}
 		again := IsRetryable(err)
@@ -120,12 +120,12 @@ func (c *Client) Run(ctx context.Context, order Order) (*Render, error) {
 	if err != nil {
 		return nil, err
 	}
-	render, err := last(c.watch(ctx, placed.GenerationID, placed.Key))
+	render, err := lastState(c.watch(ctx, placed.GenerationID, placed.Key))
 	if err != nil {
 		return cmp.Or(render, placed.Render), err
 	}
 	if err := render.Failed(); err != nil {
-		named(err, render.GenerationID, placed.Key)
+		setOrder(err, render.GenerationID, placed.Key)
 		return render, err
 	}
 	return render, nil

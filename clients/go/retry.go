@@ -121,7 +121,7 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 		a.last = err
 	}
 	if ctx.Err() != nil {
-		return ended(ctx, a.last, a.heartbeat)
+		return contextError(ctx, a.last, a.heartbeat)
 	}
 	told = max(told, baseOf(err).RetryAfter)
 	if a.failures++; told > tooLong || a.failures >= a.max {
@@ -139,7 +139,7 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	case <-ctx.Done():
 	}
 	if ctx.Err() != nil { // if both channels are ready, the timer may win; another attempt could then make an order's outcome unknown
-		return ended(ctx, a.last, a.heartbeat)
+		return contextError(ctx, a.last, a.heartbeat)
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (c *Client) unary(ctx context.Context, method string, request, reply any, c
 		err := c.typed(invoke(ctx, method, request, reply, conn, options...))
 		switch {
 		case err == nil:
-			a.answered()
+			a.recordSuccess()
 			return nil
 		case !IsRetryable(err):
 			return err
@@ -201,9 +201,9 @@ type warned struct {
 	last map[string]time.Time
 }
 
-// The method may reports whether a warning about a gRPC method is due. If it is due, the method also records the time of the
+// mayWarn reports whether a warning about a gRPC method is due. If it is due, the method also records the time of the
 // warning.
-func (w *warned) may(method string) bool {
+func (w *warned) mayWarn(method string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if last, ok := w.last[method]; ok && time.Since(last) < warnInterval {
@@ -222,14 +222,15 @@ func (a *attempts) warn() {
 	if a.since.IsZero() {
 		a.since = time.Now()
 	}
-	if failing := time.Since(a.since); failing+a.Delay >= warnAfter && a.Client.warned.may(a.Method) {
+	if failing := time.Since(a.since); failing+a.Delay >= warnAfter && a.Client.warned.mayWarn(a.Method) {
 		a.warned = true
 		a.logger.Warn("call still failing", "method", a.Method, "address", a.hostPort(), "failing_for", failing.Round(time.Millisecond), "retry_in", a.Delay.Round(time.Millisecond), "error", a.Err)
 	}
 }
 
-// answered records a successful response. If a warning about the call was logged, it also logs that the call has recovered.
-func (a *attempts) answered() {
+// recordSuccess records a successful response. If a warning about the call was logged, it also logs that the call has
+// recovered.
+func (a *attempts) recordSuccess() {
 	if a.warned {
 		a.logger.Info("call recovered", "method", a.Method, "after", time.Since(a.since).Round(time.Millisecond))
 	}

@@ -68,7 +68,7 @@ func (c *Client) WatchMany(ctx context.Context, ids []string, options ...CallOpt
 		w := watch[*easelv1.WatchGenerationsResponse, Render]{attempts: c.attempt(o, "WatchGenerations", "", ""), endless: len(ids) == 0}
 		w.open = func(ctx context.Context) (stream[*easelv1.WatchGenerationsResponse], error) {
 			return c.Generations.WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{
-				GenerationIds: ids, Until: o.until, Filter: o.filter.message(), KnownEtags: known.wanted(), HeartbeatInterval: durationpb.New(c.heartbeat),
+				GenerationIds: ids, Until: o.until, Filter: o.filter.message(), KnownEtags: known.latest(), HeartbeatInterval: durationpb.New(c.heartbeat),
 			})
 		}
 		w.take = func(message *easelv1.WatchGenerationsResponse) *Render {

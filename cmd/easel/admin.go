@@ -80,7 +80,7 @@ func list[T any](ctx context.Context, p *cli.Program, f *listFlags, path string,
 		return err
 	}
 	if f.Output == "json" {
-		return say(p, text)
+		return printResult(p, text)
 	}
 	var rows [][]terminal.Cell
 	for _, one := range items {
@@ -99,8 +99,8 @@ func printTable(console *terminal.Console, header string, rows [][]terminal.Cell
 	return console.Err()
 }
 
-// say prints text, the result of a command. It returns an error if the text can't be written.
-func say(p *cli.Program, text string) error {
+// printResult prints text, the result of a command. It returns an error if the text can't be written.
+func printResult(p *cli.Program, text string) error {
 	console := p.Console()
 	console.PrintText(text)
 	return console.Err()

@@ -21,7 +21,7 @@ const askLedger = 2 * time.Second
 // the file to notifier and calls warnOfMissingOwners.
 func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	return auth.LoadCallers(path, logger, func(list *auth.List) {
-		notifier.take(list)
+		notifier.replaceTeams(list)
 		warnOfMissingOwners(context.WithoutCancel(ctx), led, list, logger)
 	})
 }
@@ -92,9 +92,9 @@ func (n *notifier) eventConfig() *ledger.EventConfig {
 	return &ledger.EventConfig{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }
 
-// The method take replaces the notifier's teams with the teams in a loaded callers file. Each caller without a team becomes a
+// replaceTeams replaces the notifier's teams with the teams in a loaded callers file. Each caller without a team becomes a
 // team of its own.
-func (n *notifier) take(list *auth.List) {
+func (n *notifier) replaceTeams(list *auth.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers {
 		teams[caller.Owner()] = n.team(caller.Owner(), auth.Team{Budget: caller.Team.Budget})

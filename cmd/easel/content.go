@@ -82,7 +82,7 @@ func (c *contentFetchCmd) Run(ctx context.Context, p *cli.Program) error {
 	if fetched.State != ledger.ContentCopied.String() || fetched.Problem != "" {
 		return &cli.Problem{Exit: cli.ExitRetry, Text: c.Generation + " is not copied: " + terminal.OneLine(cmp.Or(fetched.Problem, "the copy is not complete yet")), Cure: "The server retries automatically."}
 	}
-	return say(p, fmt.Sprintf("%s is copied: %d bytes of %s", c.Generation, fetched.SizeBytes, terminal.OneLine(cmp.Or(fetched.ContentType, "an unknown type"))))
+	return printResult(p, fmt.Sprintf("%s is copied: %d bytes of %s", c.Generation, fetched.SizeBytes, terminal.OneLine(cmp.Or(fetched.ContentType, "an unknown type"))))
 }
 
 type contentAdoptCmd struct{ adminFlags }
@@ -92,7 +92,7 @@ func (c *contentAdoptCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err := c.post(ctx, p, "/contents:adopt", struct{}{}, &struct{}{}); err != nil {
 		return err
 	}
-	return say(p, "the copies from before the ledger's restoration are adopted; a server now deletes such a copy when its render is deleted")
+	return printResult(p, "the copies from before the ledger's restoration are adopted; a server now deletes such a copy when its render is deleted")
 }
 
 type contentVerifyCmd struct {

@@ -54,13 +54,13 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 		return err
 	}
 	facade := &serveCmd{UpstreamURL: catalog.baseURL(), listenFlags: c.listenFlags, tuningFlags: c.tuningFlags}
-	c.keep(facade, key)
+	c.setUpLedger(facade, key)
 	if p.Console().ErrStyle.Terminal { // the banner on the terminal shows the addresses, so only warnings are logged by default
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
 		return runFacade(ctx, p.Stderr, facade, func(s *server.Server) {
-			_ = c.printBanner(p.Stdout, s, catalog.addr+sandbox.BasePath, p.Self(), c.shown(key)) // an error does not matter, because the server works without the banner
+			_ = c.printBanner(p.Stdout, s, catalog.addr+sandbox.BasePath, p.Self(), c.bannerKey(key)) // an error does not matter, because the server works without the banner
 		})
 	})
 }
@@ -73,9 +73,9 @@ const keptKey = "sandbox_live_held_by_easel_dev"
 // ledgerSuffix is appended to the file name in --db to form the file name of the ledger.
 const ledgerSuffix = ".ledger"
 
-// The method keep selects the facade's ledger: a file if the catalog's data is in a file, and otherwise memory. If there is a
+// setUpLedger selects the facade's ledger: a file if the catalog's data is in a file, and otherwise memory. If there is a
 // callers file, the facade also gets this file and the shared API key.
-func (c *devCmd) keep(facade *serveCmd, key shownKey) {
+func (c *devCmd) setUpLedger(facade *serveCmd, key shownKey) {
 	facade.LedgerURL, facade.catalogName = ledger.InMemory, "the catalog of easel dev"
 	if c.DB != "" {
 		facade.LedgerURL = "sqlite:" + c.DB + ledgerSuffix
@@ -85,9 +85,9 @@ func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 	}
 }
 
-// shown returns the API key for the commands in the banner. If there is a callers file, it returns a placeholder instead, because
-// each caller uses its own token.
-func (c *devCmd) shown(key shownKey) shownKey {
+// bannerKey returns the API key for the commands in the banner. If there is a callers file, it returns a placeholder instead,
+// because each caller uses its own token.
+func (c *devCmd) bannerKey(key shownKey) shownKey {
 	if c.Callers == "" {
 		return key
 	}

@@ -20,7 +20,7 @@ func (f *facade) openServers(context.Context) (err error) {
 			CertFile: f.TLSCertFile, KeyFile: f.TLSKeyFile, ClientCAFile: f.TLSClientCAFile, ClientAuth: server.ClientAuth(f.TLSClientAuth),
 		},
 		Service: f.services, Logger: f.logger, DrainTimeout: f.DrainTimeout * callShare / 100,
-		REST:  f.rest,
+		REST:  f.newHTTPHandler,
 		Admin: func(s *server.Server) http.Handler { return admin.New(f.operators(s, s.AdminAddr(), f.AdminAddr)) },
 		Metrics: func(s *server.Server) http.Handler {
 			return admin.NewScraped(f.operators(s, s.MetricsAddr(), f.MetricsAddr))
@@ -36,8 +36,8 @@ func (f *facade) openServers(context.Context) (err error) {
 	return nil
 }
 
-// rest creates the handler for the HTTP listener.
-func (f *facade) rest(front *server.Server, local *server.Local) (http.Handler, error) {
+// newHTTPHandler creates the handler for the HTTP listener.
+func (f *facade) newHTTPHandler(front *server.Server, local *server.Local) (http.Handler, error) {
 	return rest.New(rest.Config{
 		Calls: local, Content: f.services.Content, OpenAPI: openapi.Document, Pages: page.Handlers(front.GRPCAddr()),
 		Addr: front.HTTPAddr(), AllowedHosts: f.HTTPAllowedHosts,

@@ -127,7 +127,7 @@ func printHeld(p *cli.Program, done string, held int64, err error) error {
 	if err != nil {
 		return wrong(err)
 	}
-	return say(p, fmt.Sprintf("%s: %d orders are held until their callers send them again; easel orders list --held lists them", done, held))
+	return printResult(p, fmt.Sprintf("%s: %d orders are held until their callers send them again; easel orders list --held lists them", done, held))
 }
 
 // thisUser returns the user who runs this program, and the machine's name, for the audit log.
@@ -152,5 +152,5 @@ func (c *ledgerMigrateCmd) Run(ctx context.Context, p *cli.Program) error {
 	for _, name := range applied {
 		done += "applied " + name + "\n"
 	}
-	return say(p, fmt.Sprintf("%sthe schema is %d", done, version))
+	return printResult(p, fmt.Sprintf("%sthe schema is %d", done, version))
 }

@@ -20,7 +20,7 @@ func TestDeliveryCountersOfTeamStartAtZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	notifier.take(list)
+	notifier.replaceTeams(list)
 	if want := []string{"studio sent", "studio failed", "studio given_up", "* sent", "* failed", "* given_up"}; !slices.Equal(counted, want) {
 		t.Errorf("the counted deliveries are %q", counted)
 	}

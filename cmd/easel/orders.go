@@ -89,7 +89,7 @@ func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
 			Exit: cli.ExitNotFound, Text: "the ledger has no order, render or idempotency key " + c.Name, Cure: "easel orders list shows the newest orders; rejected orders are deleted after a day",
 		}
 	case c.Output == "json":
-		return say(p, text)
+		return printResult(p, text)
 	}
 	console := p.Console()
 	for n, o := range orders {
@@ -166,5 +166,5 @@ func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 	if c.Force && c.Placed != "" {
 		done += ", without a check in the catalog for " + c.Placed
 	}
-	return say(p, done)
+	return printResult(p, done)
 }

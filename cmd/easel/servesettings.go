@@ -137,7 +137,7 @@ func (c *serveCmd) callerFaults(list *cli.FaultList) {
 }
 
 func (c *serveCmd) addressFaults(list *cli.FaultList) {
-	for _, a := range c.public() {
+	for _, a := range c.callerAddresses() {
 		list.Require(!c.unguarded() || strings.HasPrefix(*a.addr, ":") || crossorigin.IsLoopback(*a.addr), a.name+": with EASEL_UPSTREAM_KEY_FILE and without a list of callers, "+
 			"only loopback is allowed; set EASEL_CALLERS_FILE or EASEL_TLS_CLIENT_CA_FILE, or EASEL_ALLOW_ANONYMOUS=true")
 	}
@@ -147,12 +147,12 @@ func (c *serveCmd) addressFaults(list *cli.FaultList) {
 
 // beyondLoopbackInClear reports whether callers on other machines can reach the server without TLS.
 func (c *serveCmd) beyondLoopbackInClear() bool {
-	return c.TLSCertFile == "" && slices.ContainsFunc(c.public(), func(a address) bool { return !crossorigin.IsLoopback(*a.addr) })
+	return c.TLSCertFile == "" && slices.ContainsFunc(c.callerAddresses(), func(a address) bool { return !crossorigin.IsLoopback(*a.addr) })
 }
 
 func (f *listenFlags) listenFaults(list *cli.FaultList) {
 	metrics := cmp.Or(f.MetricsAddr, ":0") // EASEL_METRICS_ADDR may be empty, so an empty value is replaced with ":0", which is valid
-	for _, a := range append(f.public(), address{"EASEL_ADMIN_ADDR", &f.AdminAddr}, address{"EASEL_METRICS_ADDR", &metrics}) {
+	for _, a := range append(f.callerAddresses(), address{"EASEL_ADMIN_ADDR", &f.AdminAddr}, address{"EASEL_METRICS_ADDR", &metrics}) {
 		_, _, err := net.SplitHostPort(*a.addr)
 		list.AddError(a.name, err)
 	}
@@ -176,8 +176,8 @@ type address struct {
 	addr *string
 }
 
-// public returns the addresses that callers use: the gRPC address and the HTTP address.
-func (f *listenFlags) public() []address {
+// callerAddresses returns the addresses that callers use: the gRPC address and the HTTP address.
+func (f *listenFlags) callerAddresses() []address {
 	return []address{{"EASEL_GRPC_ADDR", &f.GRPCAddr}, {"EASEL_HTTP_ADDR", &f.HTTPAddr}}
 }
 
@@ -194,7 +194,7 @@ func (c *serveCmd) guard() {
 	if !c.unguarded() {
 		return
 	}
-	for _, a := range c.public() {
+	for _, a := range c.callerAddresses() {
 		if strings.HasPrefix(*a.addr, ":") {
 			*a.addr = "127.0.0.1" + *a.addr
 		}

@@ -47,7 +47,7 @@ func New(config Config) http.Handler {
 // owner or a caller.
 func NewScraped(config Config) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", alive)
+	mux.HandleFunc("GET /healthz", serveHealth)
 	mux.HandleFunc("GET /readyz", config.Status.ready)
 	mux.Handle("GET /metrics", config.Metrics)
 	return config.guard(mux)
@@ -76,21 +76,21 @@ const (
 
 func (c Config) routes() []route {
 	return []route{
-		{"GET /healthz", isOpen, alive},
+		{"GET /healthz", isOpen, serveHealth},
 		{"GET /readyz", isOpen, c.Status.ready},
 		{"GET /metrics", isOpen, c.metrics},
 		{"GET /{$}", isOpen, file("text/html; charset=utf-8", page)},
 		{"GET /status.js", isOpen, file("text/javascript; charset=utf-8", script)},
 		{"GET /status.css", isOpen, file("text/css; charset=utf-8", style)},
 		{"GET /status.json", forOperator, c.Status.serveReport},
-		{"GET /audit", forOperator, answers(c.Orders.audit)},
-		{"GET /orders", forOperator, answers(c.Orders.list)},
-		{"POST /orders:resolve", forOperator, answers(c.Orders.resolve)},
-		{"POST /orders:erase", forOperator, answers(c.Orders.erase)},
-		{"GET /events", forOperator, answers(c.Orders.listEvents)},
-		{"POST /events:replay", forOperator, answers(c.Orders.replay)},
-		{"POST /contents:fetch", forOperator, answers(c.Orders.fetchContent)},
-		{"POST /contents:adopt", forOperator, answers(c.Orders.adoptContents)},
+		{"GET /audit", forOperator, handleJSON(c.Orders.audit)},
+		{"GET /orders", forOperator, handleJSON(c.Orders.list)},
+		{"POST /orders:resolve", forOperator, handleJSON(c.Orders.resolve)},
+		{"POST /orders:erase", forOperator, handleJSON(c.Orders.erase)},
+		{"GET /events", forOperator, handleJSON(c.Orders.listEvents)},
+		{"POST /events:replay", forOperator, handleJSON(c.Orders.replay)},
+		{"POST /contents:fetch", forOperator, handleJSON(c.Orders.fetchContent)},
+		{"POST /contents:adopt", forOperator, handleJSON(c.Orders.adoptContents)},
 		{"GET /debug/pprof/", forOperator, http.DefaultServeMux.ServeHTTP}, // net/http/pprof registers its handlers with this mux
 	}
 }
@@ -105,8 +105,8 @@ func (c Config) metrics(w http.ResponseWriter, r *http.Request) {
 	shown.ServeHTTP(w, r)
 }
 
-// alive serves GET /healthz. Every response is a success, because only a running process can respond.
-func alive(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
+// serveHealth serves GET /healthz. Every response is a success, because only a running process can respond.
+func serveHealth(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
 
 func writeText(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

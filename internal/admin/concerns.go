@@ -30,7 +30,7 @@ type concern struct {
 
 type concerns []concern
 
-// concerns.add adds a warning if its first argument is true. The argument grave means that the operator must act.
+// add adds a warning if its first argument is true. The argument grave means that the operator must act.
 func (c *concerns) add(holds, grave bool, format string, args ...any) {
 	if holds {
 		*c = append(*c, concern{Grave: grave, Text: fmt.Sprintf(format, args...)})
@@ -85,7 +85,7 @@ func (c *concerns) addKeys(r *report) {
 		keys := slices.DeleteFunc(slices.Clone(r.Keys), func(k watch.PolledCredential) bool { return k.Condition != row.condition })
 		n := r.Watching.Conditions[row.condition]
 		troubled += n
-		c.add(n > 0, slices.ContainsFunc(keys, row.grave), row.text, count(n), some(fingerprints(keys)))
+		c.add(n > 0, slices.ContainsFunc(keys, row.grave), row.text, count(n), joinNames(fingerprints(keys)))
 	}
 	c.add(r.Watching.Stalest > stale && troubled == 0, false, "A render was not polled for %s although the catalog responds: more renders are watched than EASEL_POLL_RATE allows.",
 		r.Watching.Stalest.Round(time.Second))
@@ -105,8 +105,8 @@ func count(keys int) string {
 	return fmt.Sprintf("%d API keys", keys)
 }
 
-// The function some joins at most five of the names with commas. An ellipsis marks omitted names.
-func some(names []string) string {
+// joinNames joins at most five of the names with commas. An ellipsis marks omitted names.
+func joinNames(names []string) string {
 	const shown = 5
 	if len(names) > shown {
 		names = append(names[:shown:shown], "…")
@@ -148,9 +148,9 @@ func (c *concerns) addLedger(r *report) {
 			poor = append(poor, o.Owner)
 		}
 	}
-	c.add(len(silent) > 0, false, "The receivers of these teams do not accept events (see easel events list): %s.", some(silent))
-	c.add(len(abandoned) > 0, false, "The delivery of events to these teams was abandoned (send them again with easel events replay): %s.", some(abandoned))
-	c.add(len(poor) > 0, false, "These owners have at most a fifth of a budget left: %s.", some(poor))
+	c.add(len(silent) > 0, false, "The receivers of these teams do not accept events (see easel events list): %s.", joinNames(silent))
+	c.add(len(abandoned) > 0, false, "The delivery of events to these teams was abandoned (send them again with easel events replay): %s.", joinNames(abandoned))
+	c.add(len(poor) > 0, false, "These owners have at most a fifth of a budget left: %s.", joinNames(poor))
 	copied := known.Contents
 	c.add(r.Copies && copied.Waiting > 0 && copied.Oldest >= uncopiedLong, false,
 		"Results that wait to be copied: %d, the oldest for %s. The log has the reason. Results are read from the catalog.", copied.Waiting, copied.Oldest.Round(time.Minute))

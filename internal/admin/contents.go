@@ -24,7 +24,7 @@ const fetchTime = 10 * time.Second
 // fetchContent serves POST /contents:fetch, which copies a result again.
 func (o Orders) fetchContent(ctx context.Context, asked ContentFetch) (FetchedContent, error) {
 	if asked.Generation == "" {
-		return FetchedContent{}, invalid(`send {"generation": GENERATION}`)
+		return FetchedContent{}, newInvalidMember(`send {"generation": GENERATION}`)
 	}
 	if o.Contents == nil || !o.Contents.Keeps() {
 		return FetchedContent{}, conflict("this server keeps no copies of results: EASEL_CONTENT_URL is not set")

@@ -40,7 +40,7 @@ const eraseBatchSize = 200
 func (o Orders) erase(ctx context.Context, asked Erasure) (Erased, error) {
 	done := Erased{Left: map[string]string{}}
 	if asked.Owner+asked.LabelName+asked.Generation == "" {
-		return done, invalid(`send {"owner": OWNER}, {"label_name": NAME, "label_value": VALUE} or {"generation": GENERATION}`)
+		return done, newInvalidMember(`send {"owner": OWNER}, {"label_name": NAME, "label_value": VALUE} or {"generation": GENERATION}`)
 	}
 	chosen, err := o.chosen(ctx, asked)
 	if err != nil {

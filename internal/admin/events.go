@@ -54,7 +54,7 @@ func (o Orders) listEvents(ctx context.Context, asked EventQuery) (map[string][]
 // replay, which schedules a team's events to be sent again.
 func (o Orders) replay(ctx context.Context, asked EventQuery) (done Replayed, err error) {
 	if asked.Team == "" || asked.Since.IsZero() {
-		return done, invalid(`send {"team": TEAM, "since": TIME}`)
+		return done, newInvalidMember(`send {"team": TEAM, "since": TIME}`)
 	}
 	if !o.Ledger.IsSubscriber(asked.Team) {
 		return done, conflict("the callers file has no team of this name that receives events")

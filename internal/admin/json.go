@@ -23,17 +23,17 @@ type problem struct {
 // Error returns the text.
 func (p *problem) Error() string { return p.text }
 
-// The function invalid returns the problem for a request with an invalid or missing member.
-func invalid(text string) error { return &problem{http.StatusBadRequest, text} }
+// newInvalidMember returns the problem for a request with an invalid or missing member.
+func newInvalidMember(text string) error { return &problem{http.StatusBadRequest, text} }
 
 // conflict returns the problem for a request that the state of the server or the ledger does not allow.
 func conflict(format string, args ...any) error {
 	return &problem{http.StatusConflict, fmt.Sprintf(format, args...)}
 }
 
-// The function answers returns a handler that decodes a request, passes it to the function do, and sends the result as JSON.
+// handleJSON returns a handler that decodes a request, passes it to the function do, and sends the result as JSON.
 // For an error that is not a [problem], the handler responds with status 503.
-func answers[Q, A any](do func(context.Context, Q) (A, error)) http.HandlerFunc {
+func handleJSON[Q, A any](do func(context.Context, Q) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var asked Q
 		var result A
@@ -71,7 +71,7 @@ func decode(w http.ResponseWriter, r *http.Request, asked any) error {
 	if err == nil || errors.Is(err, io.EOF) && r.Method == http.MethodGet {
 		return nil
 	}
-	return invalid("invalid request: " + err.Error())
+	return newInvalidMember("invalid request: " + err.Error())
 }
 
 // Address returns the path and query string of the URL from which a list is requested. query is encoded as JSON in the

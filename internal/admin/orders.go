@@ -133,9 +133,9 @@ var OrderStates = []string{"unknown", "refused", "placed", "queued", "running", 
 func (q OrderQuery) check() error {
 	switch {
 	case q.State != "" && !slices.Contains(OrderStates, q.State):
-		return invalid("state must be one of " + strings.Join(OrderStates, ", "))
+		return newInvalidMember("state must be one of " + strings.Join(OrderStates, ", "))
 	case q.Limit < 0 || q.Limit > listed:
-		return invalid(fmt.Sprintf("limit must be from 1 to %d", listed))
+		return newInvalidMember(fmt.Sprintf("limit must be from 1 to %d", listed))
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (o Orders) list(ctx context.Context, asked OrderQuery) (map[string][]Order,
 	}
 	find := o.choose
 	if asked.Name != "" {
-		find = o.named
+		find = o.findByName
 	}
 	all, err := find(ctx, asked)
 	return map[string][]Order{"orders": all}, err
@@ -183,9 +183,9 @@ func (q OrderQuery) filter() ledger.Filter {
 // includes its entries in the ledger's journal.
 const maxNamed = 20
 
-// Orders.named returns the orders that match the Name in a query. Each order includes its movements, which are its entries in
+// findByName returns the orders that match the Name in a query. Each order includes its movements, which are its entries in
 // the ledger's journal of money.
-func (o Orders) named(ctx context.Context, asked OrderQuery) ([]Order, error) {
+func (o Orders) findByName(ctx context.Context, asked OrderQuery) ([]Order, error) {
 	found, err := o.Ledger.Find(ctx, asked.Name, maxNamed)
 	all := []Order{}
 	for _, from := range found {

@@ -26,9 +26,9 @@ type Resolution struct {
 // resolve serves POST /orders:resolve.
 func (o Orders) resolve(ctx context.Context, asked Resolution) (Resolution, error) {
 	if asked.ID == "" || (asked.Placed == "") != asked.Refused {
-		return asked, invalid(`send {"id": ORDER, "placed": GENERATION} or {"id": ORDER, "refused": true}`)
+		return asked, newInvalidMember(`send {"id": ORDER, "placed": GENERATION} or {"id": ORDER, "refused": true}`)
 	}
-	order, err := o.only(ctx, asked.ID)
+	order, err := o.findOne(ctx, asked.ID)
 	if err == nil && asked.Placed != "" {
 		err = o.check(ctx, order, asked)
 	}
@@ -48,9 +48,9 @@ func (o Orders) resolve(ctx context.Context, asked Resolution) (Resolution, erro
 	return asked, err
 }
 
-// Orders.only returns the order with the given name, which is an order ID, a generation ID or an idempotency key. An order ID
+// findOne returns the order with the given name, which is an order ID, a generation ID or an idempotency key. An order ID
 // takes precedence. The method returns a problem if no order or several orders have the name.
-func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err error) {
+func (o Orders) findOne(ctx context.Context, name string) (order ledger.Order, err error) {
 	found, err := o.Ledger.Find(ctx, name, maxNamed)
 	if err != nil {
 		return order, err

@@ -122,11 +122,11 @@ func (a *Authenticator) identify(token string, certificate *Certificate) (*Ident
 	case a.cfg.SharedKey == nil:
 		return a.forwarded(token)
 	case a.cfg.Callers == nil && name != "":
-		return &Identity{Caller: name, Owner: name, APIKey: a.shared(name, 0), SeesAccount: true}, nil
+		return &Identity{Caller: name, Owner: name, APIKey: a.sharedCredential(name, 0), SeesAccount: true}, nil
 	case a.cfg.Callers != nil && token != "":
 		return a.byToken(token)
 	case a.cfg.Callers != nil && name != "":
-		return a.listed(func(l *List) *Caller { return l.byCertificate(certificate.Names) }, errCertificateUnknown, time.Time{})
+		return a.identifyListed(func(l *List) *Caller { return l.byCertificate(certificate.Names) }, errCertificateUnknown, time.Time{})
 	}
 	return a.anonymous()
 }
@@ -148,28 +148,28 @@ func (a *Authenticator) forwarded(token string) (*Identity, error) {
 func (a *Authenticator) byToken(token string) (*Identity, error) {
 	list, hash := a.cfg.Callers.List(), hashOf(token)
 	if list.tokens[hash] != nil || len(list.Issuers) == 0 {
-		return a.listed(func(l *List) *Caller { return l.tokens[hash] }, errTokenUnknown, time.Time{})
+		return a.identifyListed(func(l *List) *Caller { return l.tokens[hash] }, errTokenUnknown, time.Time{})
 	}
 	subject, until, err := list.verify(token)
 	if err != nil {
 		return nil, err
 	}
-	return a.listed(func(l *List) *Caller { return l.subjects[subject] }, errSubjectUnknown, until)
+	return a.identifyListed(func(l *List) *Caller { return l.subjects[subject] }, errSubjectUnknown, until)
 }
 
-// listed returns the identity of a caller in the current list of callers. The function find selects the caller from the list.
+// identifyListed returns the identity of a caller in the current list of callers. The function find selects the caller from the list.
 // If find returns nil, listed returns the error in the parameter missing. After a change of the list, listed is called again
 // with the same arguments. The parameter until is the time until which the caller's JWT is accepted, or zero if the caller has
 // no JWT.
-func (a *Authenticator) listed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
+func (a *Authenticator) identifyListed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
 	list := a.cfg.Callers.List()
 	c := find(list)
 	if c == nil {
 		return nil, missing
 	}
 	return &Identity{
-		Caller: c.Name, Owner: c.Owner(), Operator: c.Operator, SeesAccount: c.Operator, APIKey: a.shared(c.Owner(), c.Team.Weight),
-		Limits: c.Team, Total: list.Total, list: list, until: until, renew: func() (*Identity, error) { return a.listed(find, missing, until) },
+		Caller: c.Name, Owner: c.Owner(), Operator: c.Operator, SeesAccount: c.Operator, APIKey: a.sharedCredential(c.Owner(), c.Team.Weight),
+		Limits: c.Team, Total: list.Total, list: list, until: until, renew: func() (*Identity, error) { return a.identifyListed(find, missing, until) },
 	}, nil
 }
 
@@ -179,7 +179,7 @@ func (a *Authenticator) anonymous() (*Identity, error) {
 	if !a.cfg.AllowAnonymous {
 		return nil, errNoProof
 	}
-	identity := &Identity{Caller: Anonymous, APIKey: a.shared("", 0), renew: a.anonymous}
+	identity := &Identity{Caller: Anonymous, APIKey: a.sharedCredential("", 0), renew: a.anonymous}
 	if identity.list = a.cfg.Callers.List(); identity.list == nil {
 		identity.SeesAccount, identity.nameless = true, !a.cfg.Certificates
 	} else {
@@ -188,9 +188,9 @@ func (a *Authenticator) anonymous() (*Identity, error) {
 	return identity, nil
 }
 
-// shared returns the shared API key as a credential for an owner's requests. weight determines the owner's share of the
-// requests, relative to the weights of other owners. Zero means 1.
-func (a *Authenticator) shared(owner string, weight float64) catalog.Credential {
+// sharedCredential returns the shared API key as a credential for an owner's requests. weight determines the owner's share of
+// the requests, relative to the weights of other owners. Zero means 1.
+func (a *Authenticator) sharedCredential(owner string, weight float64) catalog.Credential {
 	key := *a.cfg.SharedKey
 	key.Owner, key.Weight = owner, cmp.Or(weight, 1)
 	return key

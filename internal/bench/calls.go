@@ -31,13 +31,13 @@ var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, 
 	if _, _, err := s.callFor(ctx, warmUp, call); err != nil {
 		return nil, err
 	}
-	reading, err := growth(ctx, s.server.allocations, func() error { return nil })
+	reading, err := measureGrowth(ctx, s.server.allocations, func() error { return nil })
 	if err != nil {
 		return nil, err
 	}
 	var calls, rate, cpu float64
-	allocations, err := growth(ctx, s.server.allocations, func() (err error) {
-		cpu, err = growth(ctx, s.server.cpu, func() (err error) {
+	allocations, err := measureGrowth(ctx, s.server.allocations, func() (err error) {
+		cpu, err = measureGrowth(ctx, s.server.cpu, func() (err error) {
 			calls, rate, err = s.callFor(ctx, callTime, call)
 			return err
 		})

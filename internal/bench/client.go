@@ -85,10 +85,10 @@ func (c *watchClient) note(at time.Time) {
 }
 
 // arrived returns the number of received messages.
-func (c *watchClient) arrived() int { return len(c.since(0)) }
+func (c *watchClient) arrived() int { return len(c.arrivalTimes(0)) }
 
-// since returns the arrival times of the messages, oldest first. It skips the given number of messages.
-func (c *watchClient) since(first int) []time.Time {
+// arrivalTimes returns the arrival times of the messages, oldest first. It skips the given number of messages.
+func (c *watchClient) arrivalTimes(first int) []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.times[first:]

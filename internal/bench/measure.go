@@ -56,7 +56,7 @@ func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error 
 			r := chosen[0].result(measured)
 			write("%s\n", r)
 			if b.counts && r.verdict() == missed {
-				failures = append(failures, fmt.Errorf("%s: measured %s, but the limit is %s", r.name, short(r.figure()), short(r.limit)))
+				failures = append(failures, fmt.Errorf("%s: measured %s, but the limit is %s", r.name, formatNumber(r.figure()), formatNumber(r.limit)))
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[fa
 	for range repeats {
 		both := map[facade]figures{}
 		for _, f := range facades {
-			if both[f], err = b.once(ctx, m, f); err != nil {
+			if both[f], err = b.measureOnce(ctx, m, f); err != nil {
 				return nil, fmt.Errorf("%s: %w", f, err)
 			}
 		}
@@ -92,7 +92,7 @@ func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[fa
 	return measured, nil
 }
 
-func (b *bench) once(ctx context.Context, m *measurement, f facade) (figures, error) {
+func (b *bench) measureOnce(ctx context.Context, m *measurement, f facade) (figures, error) {
 	s := &scene{bench: b, catalog: &stub{generations: map[string]*generation{}}}
 	defer s.stop()
 	if err := s.start(ctx, f, m.flags[f]); err != nil {

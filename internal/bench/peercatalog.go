@@ -127,34 +127,34 @@ func generationOf(body []byte) (*easelv1.Generation, error) {
 	if err := json.Unmarshal(body, &fields); err != nil {
 		return nil, err
 	}
-	created, err := time.Parse(time.RFC3339, take[string](fields, "createdAt"))
+	created, err := time.Parse(time.RFC3339, takeMember[string](fields, "createdAt"))
 	if err != nil {
 		return nil, err
 	}
-	inputs, err := structpb.NewStruct(take[map[string]any](fields, "inputs"))
+	inputs, err := structpb.NewStruct(takeMember[map[string]any](fields, "inputs"))
 	if err != nil {
 		return nil, err
 	}
 	digest := sha256.Sum256(body)
 	g := &easelv1.Generation{
-		GenerationId: take[string](fields, "id"), ModelId: take[string](fields, "modelId"), UpstreamStatus: take[string](fields, "status"),
-		Inputs: inputs, CostCents: proto.Int64(int64(take[float64](fields, "costCents"))), CreateTime: timestamppb.New(created),
+		GenerationId: takeMember[string](fields, "id"), ModelId: takeMember[string](fields, "modelId"), UpstreamStatus: takeMember[string](fields, "status"),
+		Inputs: inputs, CostCents: proto.Int64(int64(takeMember[float64](fields, "costCents"))), CreateTime: timestamppb.New(created),
 		ObserveTime: timestamppb.Now(), Etag: hex.EncodeToString(digest[:16]),
 	}
 	g.State = easelv1.State(easelv1.State_value["STATE_"+strings.ToUpper(g.GetUpstreamStatus())])
 	g.Terminal = g.GetState() >= easelv1.State_STATE_SUCCEEDED
-	if take[string](fields, "contentUrl") != "" {
+	if takeMember[string](fields, "contentUrl") != "" {
 		g.Result = &easelv1.Generation_File{File: &easelv1.FileResult{
-			ContentType: take[string](fields, "contentType"), SizeBytes: proto.Int64(int64(take[float64](fields, "sizeBytes"))),
+			ContentType: takeMember[string](fields, "contentType"), SizeBytes: proto.Int64(int64(takeMember[float64](fields, "sizeBytes"))),
 		}}
 	}
 	g.UpstreamFields, err = structpb.NewStruct(fields)
 	return g, err
 }
 
-// take removes a member from fields, and returns its value. If the value is missing or does not have the type T, take returns
-// the zero value of T.
-func take[T any](fields map[string]any, name string) T {
+// takeMember removes a member from fields, and returns its value. If the value is missing or does not have the type T, take
+// returns the zero value of T.
+func takeMember[T any](fields map[string]any, name string) T {
 	value, _ := fields[name].(T)
 	delete(fields, name)
 	return value

@@ -96,7 +96,7 @@ func (r result) String() string {
 		sign, of = sign+"+", ""
 	}
 	return fmt.Sprintf("%-13s %-59s %-22s %-22s %-7s %-7s %s", r.name, r.title+", "+r.unit, span(r.peer), span(r.easel),
-		short(median(r.easel)/median(r.peer)), sign+short(r.limit)+of, r.verdict())
+		formatNumber(median(r.easel)/median(r.peer)), sign+formatNumber(r.limit)+of, r.verdict())
 }
 
 const missed = "MISSED"

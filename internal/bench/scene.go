@@ -85,9 +85,9 @@ func (s *scene) stop() {
 	}
 }
 
-// growth calls a function, and returns the difference of a value before and after the call. The function read returns the
-// value.
-func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
+// measureGrowth calls a function, and returns the difference of a value before and after the call. The function read returns
+// the value.
+func measureGrowth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {
 		return 0, err

@@ -8,14 +8,14 @@ import (
 
 func span(values []float64) string {
 	if len(values) == 1 {
-		return short(values[0])
+		return formatNumber(values[0])
 	}
-	return fmt.Sprintf("%s (%s–%s)", short(median(values)), short(slices.Min(values)), short(slices.Max(values)))
+	return fmt.Sprintf("%s (%s–%s)", formatNumber(median(values)), formatNumber(slices.Min(values)), formatNumber(slices.Max(values)))
 }
 
-// short formats a number. If its absolute value is at least 100, the result is an integer, and
+// formatNumber formats a number. If its absolute value is at least 100, the result is an integer, and
 // otherwise it has three significant digits.
-func short(v float64) string {
+func formatNumber(v float64) string {
 	if math.Abs(v) >= 100 {
 		return fmt.Sprintf("%.0f", v)
 	}

@@ -58,9 +58,9 @@ func (s *stub) change(id string) {
 	s.generations[id].progress++
 }
 
-// shown returns the time when the record of a generation was first sent with the current progress. The
+// firstSent returns the time when the record of a generation was first sent with the current progress. The
 // time is zero if the record was not sent, or if the progress is 0.
-func (s *stub) shown(id string) time.Time {
+func (s *stub) firstSent(id string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.generations[id].shown
@@ -83,7 +83,7 @@ func (s *stub) handler() http.Handler {
 	mux.HandleFunc("POST "+basePath+"/quote", func(w http.ResponseWriter, _ *http.Request) { send(w, []byte(`{"costCents":28}`)) })
 	mux.HandleFunc("POST "+basePath+"/generations", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		send(w, s.take())
+		send(w, s.acceptOrder())
 	})
 	return mux
 }
@@ -108,9 +108,9 @@ func (s *stub) list() []byte {
 	return fmt.Appendf(nil, `{"generations":[%s]}`, bytes.Join(records, []byte{','}))
 }
 
-// take accepts an order and returns the record of its generation, which stays active. The IDs of
+// acceptOrder accepts an order and returns the record of its generation, which stays active. The IDs of
 // generations are g0, g1 and so on.
-func (s *stub) take() []byte {
+func (s *stub) acceptOrder() []byte {
 	id := "g" + strconv.FormatInt(s.taken.Add(1)-1, 10)
 	s.add(id)
 	return s.get(id)

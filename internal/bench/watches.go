@@ -29,7 +29,7 @@ var idleWatches = &measurement{
 			return nil, err
 		}
 		n := s.load(idleWatchCount)
-		bytes, err := growth(ctx, s.server.inUse, func() error { return w.watch(ctx, n, idleWatchGenerations) })
+		bytes, err := measureGrowth(ctx, s.server.inUse, func() error { return w.watch(ctx, n, idleWatchGenerations) })
 		return figures{"watch-memory": bytes / 1e3 / float64(n)}, err
 	},
 }
@@ -60,7 +60,7 @@ var pushes = &measurement{
 		}
 		time.Sleep(pushPause)
 		var delays []float64
-		cpu, err := growth(ctx, s.server.cpu, func() error {
+		cpu, err := measureGrowth(ctx, s.server.cpu, func() error {
 			for range pushRounds {
 				p99, err := s.push(ctx, w, n)
 				if err != nil {
@@ -84,9 +84,9 @@ func (s *scene) push(ctx context.Context, w *watchClient, n int) (float64, error
 	if err := w.await(ctx, had+n); err != nil {
 		return 0, err
 	}
-	shown := s.catalog.shown("g0")
+	shown := s.catalog.firstSent("g0")
 	var delays []float64
-	for _, at := range w.since(had) {
+	for _, at := range w.arrivalTimes(had) {
 		if delay := at.Sub(shown); delay > 0 {
 			delays = append(delays, float64(delay.Microseconds())/1000)
 		}

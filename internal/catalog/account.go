@@ -18,7 +18,7 @@ func readAccount(a answer) (Account, error) {
 	}
 	account := Account{ObserveTime: a.time}
 	if !inOtherUnits(r) {
-		account.BalanceCents = optional(take(r, balanceNames, asInteger))
+		account.BalanceCents = optional(takeMember(r, balanceNames, asInteger))
 	}
 	account.ID = accountID(value, r)
 	account.Extra = extraOf(r)

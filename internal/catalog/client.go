@@ -83,7 +83,9 @@ func (c *Client) Reporting(called func(ctx context.Context, cred Credential, err
 }
 
 // Jitter returns a random duration less than limit. limit must be positive.
-func (c *Client) Jitter(limit time.Duration) time.Duration { return c.upstream.jitter.below(limit) }
+func (c *Client) Jitter(limit time.Duration) time.Duration {
+	return c.upstream.jitter.randomDelay(limit)
+}
 
 // Account returns the account of the API key.
 func (c *Client) Account(ctx context.Context, cred Credential) (Account, error) {

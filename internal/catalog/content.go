@@ -118,7 +118,7 @@ func (b *contentBody) read(p []byte) int {
 		b.advance(p[:n])
 	}
 	if err != nil {
-		b.ended(err)
+		b.handleEnd(err)
 	}
 	return n
 }
@@ -149,10 +149,10 @@ func (b *contentBody) compare(p []byte) {
 	}
 }
 
-// The method ended handles the end of a stream. At the end of the file, it ends the body with io.EOF. If the file ends before
+// handleEnd handles the end of a stream. At the end of the file, it ends the body with io.EOF. If the file ends before
 // the position that the caller has reached, it ends the body with an error. After an interruption, it only disconnects, and the
 // next Read resumes.
-func (b *contentBody) ended(err error) {
+func (b *contentBody) handleEnd(err error) {
 	s := b.stream
 	if b.err != nil || s == nil {
 		return
@@ -210,7 +210,7 @@ func (b *contentBody) resume() error {
 		if b.resumes++; b.resumes > maxResumes {
 			return b.interrupted()
 		}
-		wait, ok := b.upstream.wait(b.ctx, b.resumes, b.cause)
+		wait, ok := b.upstream.retryDelay(b.ctx, b.resumes, b.cause)
 		if !ok {
 			return b.interrupted()
 		}

@@ -149,7 +149,7 @@ func (e *errorBody) readViolationRecord(r *Record, list string, depth int) {
 	if list == "" { // at the top level, "name" and "path" refer to the error or the request
 		fieldNames = ownFieldNames
 	}
-	if field, ok := take(r, fieldNames, fieldPath); ok {
+	if field, ok := takeMember(r, fieldNames, fieldPath); ok {
 		description, _, _ := find(r, violationTexts, AsWord)
 		e.violate(field, description)
 		return

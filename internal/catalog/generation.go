@@ -81,19 +81,19 @@ type candidate struct {
 }
 
 var (
-	generationNames = set(names("generation", "render", "generationId", "renderId"))
-	ownIDNames      = names("generationId", "renderId")
-	looseMembers    = set(names("job", "result", "item")) // names of members whose value may be only a part of a generation
+	generationNames = set(foldNames("generation", "render", "generationId", "renderId"))
+	ownIDNames      = foldNames("generationId", "renderId")
+	looseMembers    = set(foldNames("job", "result", "item")) // names of members whose value may be only a part of a generation
 )
 
 // findGeneration finds the record of a generation in a value. A wrapped object has priority over its wrapper, which can have
 // its own ID and status. certain is false if two IDs could belong to the generation. ok is false if the value is not an object.
 func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
-	top, ok := NewRecord(only(v))
+	top, ok := NewRecord(unwrapSingle(v))
 	if !ok {
 		return nil, false, false
 	}
-	r = top.inside(generationWrappers, generationWeights, 2)
+	r = top.findObject(generationWrappers, generationWeights, 2)
 	found := candidates(nil, top, "", 0)
 	certain = len(found) < 2
 	if !certain {
@@ -119,7 +119,7 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 	return found
 }
 
-// The function choose returns the candidate that is the record of the generation. It applies the first of these criteria that
+// choose returns the candidate that is the record of the generation. It applies the first of these criteria that
 // any candidate meets:
 //
 //   - The candidate has the requested ID.
@@ -200,14 +200,14 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	}
 	g.Status, g.State = takeStatus(r)
 	g.Status = a.redactor.clean(g.Status)
-	g.ModelID, _ = take(r, modelOfNames, asID)
-	g.Inputs, _ = take(r, inputsNames, asObject) // secrets are removed from Extra, but not from the inputs, because the caller sent the inputs
-	if cost := optional(take(r, costNames, asInteger)); !inOtherUnits(r) {
+	g.ModelID, _ = takeMember(r, modelOfNames, asID)
+	g.Inputs, _ = takeMember(r, inputsNames, asObject) // secrets are removed from Extra, but not from the inputs, because the caller sent the inputs
+	if cost := optional(takeMember(r, costNames, asInteger)); !inOtherUnits(r) {
 		g.CostCents = cost
 	}
-	g.CreateTime, _ = take(r, createTimeNames, asTime)
+	g.CreateTime, _ = takeMember(r, createTimeNames, asTime)
 	if g.State.Terminal() {
-		g.TerminalTime, _ = take(r, terminalTimeNames, asTime)
+		g.TerminalTime, _ = takeMember(r, terminalTimeNames, asTime)
 	}
 	switch g.State {
 	case StateSucceeded:
@@ -223,21 +223,21 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 // requestedID. If no member contains requestedID, takeID marks a member with another ID as taken.
 func takeID(r *Record, requestedID string) string {
 	if requestedID != "" {
-		if _, ok := take(r, generationIDNames, equalsID(requestedID)); !ok {
-			take(r, generationIDNames, asID)
+		if _, ok := takeMember(r, generationIDNames, equalsID(requestedID)); !ok {
+			takeMember(r, generationIDNames, asID)
 		}
 		return requestedID
 	}
-	id, _ := take(r, generationIDNames, asID)
+	id, _ := takeMember(r, generationIDNames, asID)
 	return id
 }
 
 var statusStyle = strings.NewReplacer("-", "_", " ", "_")
 
 func takeStatus(r *Record) (string, State) {
-	status, ok := take(r, statusNames, AsText)
+	status, ok := takeMember(r, statusNames, AsText)
 	if !ok {
-		status, ok = take(r, statusNames, func(v JSON) (string, bool) { return string(v), v.isNumber() })
+		status, ok = takeMember(r, statusNames, func(v JSON) (string, bool) { return string(v), v.isNumber() })
 	}
 	if !ok {
 		return "", StateUnrecognized
@@ -267,7 +267,7 @@ func statusKey(status string) string {
 // The parameter full is false for a record from a list, which may omit fields. An empty text next to a file is not a result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)
-	answer, written := take(r, textOutputNames, AsText)
+	answer, written := takeMember(r, textOutputNames, AsText)
 	file, described := takeFile(r)
 	if !located && (written || !full && !described) {
 		file = nil
@@ -280,14 +280,14 @@ func takeResult(r *Record, full bool) (*string, *File) {
 
 // takeFile reads the type and size of a file. It returns false if the record contains neither.
 func takeFile(r *Record) (*File, bool) {
-	contentType, typed := take(r, contentTypeNames, AsWord)
-	size := optional(take(r, contentSizeNames, asInteger))
+	contentType, typed := takeMember(r, contentTypeNames, AsWord)
+	size := optional(takeMember(r, contentSizeNames, asInteger))
 	return &File{ContentType: contentType, SizeBytes: size}, typed || size != nil
 }
 
 // takeFailure reads the reason for a failure: a string, or an object that contains a string.
 func takeFailure(r *Record) string {
-	if message, ok := take(r, failureNames, AsWord); ok {
+	if message, ok := takeMember(r, failureNames, AsWord); ok {
 		return message
 	}
 	message, _, _ := find(r, failureNames, func(v JSON) (string, bool) {

@@ -212,8 +212,8 @@ func Fold(name string) string { return string(appendFolded(nil, name)) }
 // return the form without allocating memory.
 var known = map[string]string{}
 
-// names applies [Fold] to each element of list, adds the results to known, and returns list.
-func names(list ...string) []string {
+// foldNames applies [Fold] to each element of list, adds the results to known, and returns list.
+func foldNames(list ...string) []string {
 	for i, name := range list {
 		list[i] = Fold(name)
 		known[list[i]] = list[i]

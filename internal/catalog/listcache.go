@@ -28,10 +28,10 @@ type listRead struct {
 	err   error
 }
 
-// The method serves reports whether the result of a read can be returned to a caller that needs a list requested at or after
+// isUsable reports whether the result of a read can be returned to a caller that needs a list requested at or after
 // the given time. It returns false for a canceled read, because the cancellation concerns only the caller that started the
 // read.
-func (r listRead) serves(since time.Time) bool {
+func (r listRead) isUsable(since time.Time) bool {
 	_, responded := errors.AsType[*Error](r.err)
 	return !r.start.IsZero() && !r.start.Before(since) && (r.list != nil || responded)
 }
@@ -56,7 +56,7 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 		})
 		select {
 		case got := <-reading:
-			if r, _ := got.Val.(listRead); isOwn || r.serves(since) {
+			if r, _ := got.Val.(listRead); isOwn || r.isUsable(since) {
 				return r.list, r.err
 			}
 		case <-ctx.Done():
@@ -70,7 +70,7 @@ func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time
 	l.mu.Lock()
 	latest := l.all[cred.Tenant]
 	l.mu.Unlock()
-	if latest.serves(since) {
+	if latest.isUsable(since) {
 		return latest
 	}
 	next := c.requestList(ctx, cred)

@@ -7,46 +7,46 @@ package catalog
 // Names of the member that contains the list in a response body. The body can also be the list itself, an object with exactly
 // one array, or an object that contains records keyed by ID.
 var (
-	modelListNames      = names("models", "data", "items", "results", "list", "records", "entries", "catalog")
-	generationListNames = names("generations", "data", "items", "results", "list", "records", "entries", "renders", "jobs")
+	modelListNames      = foldNames("models", "data", "items", "results", "list", "records", "entries", "catalog")
+	generationListNames = foldNames("generations", "data", "items", "results", "list", "records", "entries", "renders", "jobs")
 )
 
 // Names of members that contain a record. The body can also be the record itself.
 var (
-	accountWrappers    = names("account", "key", "apiKey", "me", "user", "data", "result", "item", "response", "payload")
-	modelWrappers      = names("model", "data", "result", "item", "record", "response", "payload")
-	generationWrappers = names("generation", "render", "job", "data", "result", "item", "record", "response", "payload")
-	quoteWrappers      = names("quote", "price", "cost", "data", "result", "response", "payload")
+	accountWrappers    = foldNames("account", "key", "apiKey", "me", "user", "data", "result", "item", "response", "payload")
+	modelWrappers      = foldNames("model", "data", "result", "item", "record", "response", "payload")
+	generationWrappers = foldNames("generation", "render", "job", "data", "result", "item", "record", "response", "payload")
+	quoteWrappers      = foldNames("quote", "price", "cost", "data", "result", "response", "payload")
 )
 
 // An account's ID is in a member whose name is in accountIDNames. It can also be in a member whose name is in ownerIDNames,
 // inside an object whose name is in accountHolders. A user is not an account, because several users of an organization can have
 // API keys for the same account.
 var (
-	accountIDNames = names("accountId", "organizationId", "workspaceId", "customerId")
-	accountHolders = names("account", "organization", "workspace", "customer")
-	ownerIDNames   = names("id", "uuid", "_id")
+	accountIDNames = foldNames("accountId", "organizationId", "workspaceId", "customerId")
+	accountHolders = foldNames("account", "organization", "workspace", "customer")
+	ownerIDNames   = foldNames("id", "uuid", "_id")
 )
 
 // Names of members that contain an ID. IDs are strings or integers. The digits of an integer are kept unchanged.
 var (
-	generationIDNames = names("id", "generationId", "renderId", "jobId", "uuid", "_id")
-	modelIDNames      = names("id", "modelId", "slug", "model", "key", "name")
+	generationIDNames = foldNames("id", "generationId", "renderId", "jobId", "uuid", "_id")
+	modelIDNames      = foldNames("id", "modelId", "slug", "model", "key", "name")
 )
 
 // Names of the JSON members in a generation's record.
 var (
-	statusNames       = names("status", "state")
-	modelOfNames      = names("modelId", "model", "modelSlug")
-	inputsNames       = names("inputs", "input")
-	costNames         = names("costCents", "chargedCents", "chargeCents")
-	contentURLNames   = names("contentUrl", "contentUri", "contentLink", "contentHref", "downloadUrl", "fileUrl", "resultUrl", "outputUrl")
-	textOutputNames   = names("textOutput", "outputText")
-	failureNames      = names("failureMessage", "failureReason", "failReason", "errorMessage", "error", "failure", "reason", "statusMessage", "statusReason", "message", "detail")
-	createTimeNames   = names("createdAt", "createTime", "created", "creationTime", "queuedAt", "submittedAt")
-	terminalTimeNames = names("terminalTime", "finishedAt", "completedAt", "endedAt", "succeededAt", "failedAt", "refundedAt", "finishTime", "completeTime", "endTime")
-	contentTypeNames  = names("contentType", "mimeType", "mediaType")
-	contentSizeNames  = names("sizeBytes", "contentLength", "contentSize", "fileSize", "byteSize", "size", "bytes")
+	statusNames       = foldNames("status", "state")
+	modelOfNames      = foldNames("modelId", "model", "modelSlug")
+	inputsNames       = foldNames("inputs", "input")
+	costNames         = foldNames("costCents", "chargedCents", "chargeCents")
+	contentURLNames   = foldNames("contentUrl", "contentUri", "contentLink", "contentHref", "downloadUrl", "fileUrl", "resultUrl", "outputUrl")
+	textOutputNames   = foldNames("textOutput", "outputText")
+	failureNames      = foldNames("failureMessage", "failureReason", "failReason", "errorMessage", "error", "failure", "reason", "statusMessage", "statusReason", "message", "detail")
+	createTimeNames   = foldNames("createdAt", "createTime", "created", "creationTime", "queuedAt", "submittedAt")
+	terminalTimeNames = foldNames("terminalTime", "finishedAt", "completedAt", "endedAt", "succeededAt", "failedAt", "refundedAt", "finishTime", "completeTime", "endTime")
+	contentTypeNames  = foldNames("contentType", "mimeType", "mediaType")
+	contentSizeNames  = foldNames("sizeBytes", "contentLength", "contentSize", "fileSize", "byteSize", "size", "bytes")
 )
 
 // states maps the catalog's statuses to states. A status is looked up in lower case, trimmed, and with '_' instead of '-' and
@@ -73,20 +73,20 @@ var errorStatuses = map[string]bool{"error": true, "errored": true, "failure": t
 // Amounts of money are integers, in cents. Names with "cents" have priority. A price is unreadable if two members of equal
 // priority contain different amounts. Any amount is unreadable if the record's currency or unit is not euro cents.
 var (
-	balanceNames    = names("balanceCents", "balance")
-	priceCentsNames = names("priceCents", "costCents", "amountCents", "totalCents", "quoteCents", "totalPriceCents", "totalCostCents", "estimatedCents", "estimatedCostCents", "estimatedPriceCents", "cents")
-	priceNames      = names("price", "cost", "amount", "total", "quote")
-	currencyNames   = names("currency", "currencyCode")
-	unitNames       = names("unit", "units")
-	centUnits       = names("cent", "cents", "eurocent", "eurocents", "ct")
+	balanceNames    = foldNames("balanceCents", "balance")
+	priceCentsNames = foldNames("priceCents", "costCents", "amountCents", "totalCents", "quoteCents", "totalPriceCents", "totalCostCents", "estimatedCents", "estimatedCostCents", "estimatedPriceCents", "cents")
+	priceNames      = foldNames("price", "cost", "amount", "total", "quote")
+	currencyNames   = foldNames("currency", "currencyCode")
+	unitNames       = foldNames("unit", "units")
+	centUnits       = foldNames("cent", "cents", "eurocent", "eurocents", "ct")
 )
 
 // Names of the JSON members in a model's record.
 var (
-	modelNameNames   = names("displayName", "name", "title", "label")
-	descriptionNames = names("description", "summary", "help", "helpText", "hint", "about")
-	fieldListNames   = names("fields", "inputFields", "inputs", "inputSchema", "schema", "parameters", "params", "input", "arguments")
-	outputNames      = names("output", "outputKind", "outputType", "kind", "type", "category", "modality", "produces", "resultType", "mediaType")
+	modelNameNames   = foldNames("displayName", "name", "title", "label")
+	descriptionNames = foldNames("description", "summary", "help", "helpText", "hint", "about")
+	fieldListNames   = foldNames("fields", "inputFields", "inputs", "inputSchema", "schema", "parameters", "params", "input", "arguments")
+	outputNames      = foldNames("output", "outputKind", "outputType", "kind", "type", "category", "modality", "produces", "resultType", "mediaType")
 )
 
 // outputKinds maps words to kinds of output. The last known word counts: "text-to-image" produces an image.
@@ -100,17 +100,17 @@ var outputKinds = map[string]OutputKind{
 
 // Names of the JSON members in the description of an input field.
 var (
-	fieldNameNames    = names("key", "name", "field", "id", "param", "parameter")
-	fieldLabelNames   = names("displayName", "label", "title", "name", "caption")
-	fieldTypeNames    = names("type", "dataType", "valueType", "fieldType", "kind", "format", "widget")
-	requiredNames     = names("required", "isRequired", "mandatory")
-	optionalNames     = names("optional", "isOptional")
-	defaultNames      = names("default", "defaultValue", "initialValue")
-	allowedNames      = names("enum", "options", "allowedValues", "allowed", "values", "choices")
-	allowedValueNames = names("value", "const", "id", "key", "name")
-	minimumNames      = names("minimum", "min", "minValue")
-	maximumNames      = names("maximum", "max", "maxValue")
-	propertiesNames   = names("properties")
+	fieldNameNames    = foldNames("key", "name", "field", "id", "param", "parameter")
+	fieldLabelNames   = foldNames("displayName", "label", "title", "name", "caption")
+	fieldTypeNames    = foldNames("type", "dataType", "valueType", "fieldType", "kind", "format", "widget")
+	requiredNames     = foldNames("required", "isRequired", "mandatory")
+	optionalNames     = foldNames("optional", "isOptional")
+	defaultNames      = foldNames("default", "defaultValue", "initialValue")
+	allowedNames      = foldNames("enum", "options", "allowedValues", "allowed", "values", "choices")
+	allowedValueNames = foldNames("value", "const", "id", "key", "name")
+	minimumNames      = foldNames("minimum", "min", "minValue")
+	maximumNames      = foldNames("maximum", "max", "maxValue")
+	propertiesNames   = foldNames("properties")
 )
 
 var fieldTypes = map[string]FieldType{
@@ -143,23 +143,23 @@ var timeLayouts = []string{
 // The body of an error is an object, an object in a wrapper, or a line of text. The wrapper "data" may contain a copy of the
 // order. Therefore, a code in this wrapper is ignored, and a message in it is used only if there is no other message.
 var (
-	errorWrappers    = names("error", "err", "fault", "problem")
+	errorWrappers    = foldNames("error", "err", "fault", "problem")
 	dataWrapper      = "data"
-	anyErrorWrapper  = append(names(dataWrapper), errorWrappers...)
-	errorCodeNames   = names("code", "errorCode", "error", "errorType")
-	errorTypeNames   = names("type") // an error code, or a URL that ends with a code (RFC 9457)
-	errorTextNames   = names("message", "msg", "detail", "details", "description", "errorDescription", "errorMessage", "title", "reason", "error", "text")
-	violationLists   = names("details", "detail", "errors", "violations", "fieldViolations", "fieldErrors", "fields", "invalidParams", "invalidFields", "issues", "params")
-	keyedByField     = names("details", "errors", "violations", "fieldErrors", "fields", "invalidParams", "invalidFields")
-	listsOfFields    = names("fields", "invalidFields", "invalidParams", "params") // names of lists in which each string is the name of an invalid field
-	violationFields  = names("field", "fieldName", "param", "parameter", "property", "path", "pointer", "loc", "location", "name", "key")
-	ownFieldNames    = names("field", "fieldName", "param", "parameter", "property")
-	violationTexts   = names("message", "msg", "reason", "description", "detail", "error", "title", "code")
-	notFieldNames    = names("code", "message", "msg", "requestId", "traceId", "status", "statusCode", "hint", "docs", "help", "reason", "type", "timestamp", "path", "url", "description")
-	modelFieldNames  = names("modelId", "model")
-	orderKeyNames    = names("idempotencyKey")
-	pathPrefixes     = names("body", "request", "payload", "data", "query", "$", "#", "")
-	inputsFieldNames = names("inputs", "input")
+	anyErrorWrapper  = append(foldNames(dataWrapper), errorWrappers...)
+	errorCodeNames   = foldNames("code", "errorCode", "error", "errorType")
+	errorTypeNames   = foldNames("type") // an error code, or a URL that ends with a code (RFC 9457)
+	errorTextNames   = foldNames("message", "msg", "detail", "details", "description", "errorDescription", "errorMessage", "title", "reason", "error", "text")
+	violationLists   = foldNames("details", "detail", "errors", "violations", "fieldViolations", "fieldErrors", "fields", "invalidParams", "invalidFields", "issues", "params")
+	keyedByField     = foldNames("details", "errors", "violations", "fieldErrors", "fields", "invalidParams", "invalidFields")
+	listsOfFields    = foldNames("fields", "invalidFields", "invalidParams", "params") // names of lists in which each string is the name of an invalid field
+	violationFields  = foldNames("field", "fieldName", "param", "parameter", "property", "path", "pointer", "loc", "location", "name", "key")
+	ownFieldNames    = foldNames("field", "fieldName", "param", "parameter", "property")
+	violationTexts   = foldNames("message", "msg", "reason", "description", "detail", "error", "title", "code")
+	notFieldNames    = foldNames("code", "message", "msg", "requestId", "traceId", "status", "statusCode", "hint", "docs", "help", "reason", "type", "timestamp", "path", "url", "description")
+	modelFieldNames  = foldNames("modelId", "model")
+	orderKeyNames    = foldNames("idempotencyKey")
+	pathPrefixes     = foldNames("body", "request", "payload", "data", "query", "$", "#", "")
+	inputsFieldNames = foldNames("inputs", "input")
 )
 
 // codes maps error codes to kinds. It contains only the codes that are more specific than the HTTP status.
@@ -175,7 +175,7 @@ var codes = map[string]Kind{
 const aboutKey = "idempoten"
 
 // modelCodes contains the error codes that show that a 404 concerns the model, and not the path.
-var modelCodes = names("modelNotFound", "unknownModel", "noSuchModel", "invalidModel", "modelUnknown", "modelUnavailable")
+var modelCodes = foldNames("modelNotFound", "unknownModel", "noSuchModel", "invalidModel", "modelUnknown", "modelUnavailable")
 
 // contentCodes maps an error code of a content response to its kind. It contains only the codes that are more specific than the
 // HTTP status.
@@ -187,8 +187,8 @@ var contentCodes = map[string]Kind{
 // secretNames contains the names of members that are never stored. There is one exception: an object whose name is in keyNames
 // describes an API key. It is stored, but without the members whose names are in keySecretNames.
 var (
-	secretNames = set(append(names("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
+	secretNames = set(append(foldNames("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
 		"secret", "clientSecret", "authorization", "password", "credential", "credentials"), contentURLNames...))
-	keyNames       = set(names("apiKey", "key"))
-	keySecretNames = set(names("value", "text", "raw", "plain", "plaintext", "plainText", "full", "string", "hash"))
+	keyNames       = set(foldNames("apiKey", "key"))
+	keySecretNames = set(foldNames("value", "text", "raw", "plain", "plaintext", "plainText", "full", "string", "hash"))
 )

@@ -47,14 +47,14 @@ func readModel(a answer, requestedID string) (Model, error) {
 	}
 	m, _ := newModel(a, r, requestedID)
 	if top, ok := NewRecord(value); ok && len(m.Fields) == 0 {
-		m.Fields, _ = take(top, fieldListNames, readFields)
+		m.Fields, _ = takeMember(top, fieldListNames, readFields)
 	}
 	return m, nil
 }
 
 // newModel creates a model from a record. If the record has no ID, the model gets the requested ID.
 func newModel(a answer, r *Record, requestedID string) (Model, bool) {
-	id, ok := take(r, modelIDNames, asID)
+	id, ok := takeMember(r, modelIDNames, asID)
 	if !ok {
 		id = requestedID
 	}
@@ -62,10 +62,10 @@ func newModel(a answer, r *Record, requestedID string) (Model, bool) {
 		return Model{}, false
 	}
 	m := Model{ID: id, ObserveTime: a.time}
-	m.Name, _ = take(r, modelNameNames, AsWord)
-	m.Description, _ = take(r, descriptionNames, AsWord)
+	m.Name, _ = takeMember(r, modelNameNames, AsWord)
+	m.Description, _ = takeMember(r, descriptionNames, AsWord)
 	m.Output, _, _ = find(r, outputNames, outputKind) // find leaves the word in Extra, because a word such as "video" is more specific than OutputFile
-	m.Fields, _ = take(r, fieldListNames, readFields)
+	m.Fields, _ = takeMember(r, fieldListNames, readFields)
 	m.Extra = extraOf(r)
 	return m, true
 }
@@ -131,7 +131,7 @@ func fieldList(items []JSON) ([]InputField, bool) {
 		if !ok {
 			return nil, false
 		}
-		name, ok := take(r, fieldNameNames, AsWord)
+		name, ok := takeMember(r, fieldNameNames, AsWord)
 		if !ok {
 			return nil, false
 		}
@@ -168,15 +168,15 @@ func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool
 
 func newField(r *Record, name string) InputField {
 	f := InputField{Name: name}
-	f.DisplayName, _ = take(r, fieldLabelNames, AsWord)
-	f.Description, _ = take(r, descriptionNames, AsWord)
+	f.DisplayName, _ = takeMember(r, fieldLabelNames, AsWord)
+	f.Description, _ = takeMember(r, descriptionNames, AsWord)
 	f.Type = takeFieldType(r)
 	f.Required = takeRequired(r)
-	f.Default, _ = take(r, defaultNames, asValue)
+	f.Default, _ = takeMember(r, defaultNames, asValue)
 	f.Allowed = takeAllowed(r)
 	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // the minimum and maximum of other types, such as strings, limit the length
-		f.Minimum = optional(take(r, minimumNames, asFloat))
-		f.Maximum = optional(take(r, maximumNames, asFloat))
+		f.Minimum = optional(takeMember(r, minimumNames, asFloat))
+		f.Maximum = optional(takeMember(r, maximumNames, asFloat))
 	}
 	f.Extra = extraOf(r)
 	return f
@@ -216,17 +216,17 @@ func fieldType(v JSON) (FieldType, bool) {
 }
 
 func takeRequired(r *Record) *bool {
-	if required, ok := take(r, requiredNames, asBool); ok {
+	if required, ok := takeMember(r, requiredNames, asBool); ok {
 		return &required
 	}
-	not, ok := take(r, optionalNames, asBool)
+	not, ok := takeMember(r, optionalNames, asBool)
 	return optional(!not, ok)
 }
 
 // takeAllowed reads the allowed values of an input field from its description. If the values have labels, the list is also
 // stored in Extra.
 func takeAllowed(r *Record) []Value {
-	values, ok := take(r, allowedNames, valuesBy(plainValue))
+	values, ok := takeMember(r, allowedNames, valuesBy(plainValue))
 	if !ok {
 		values, _, _ = find(r, allowedNames, valuesBy(func(v JSON) (Value, bool) {
 			labelled, _ := NewRecord(v)

@@ -96,9 +96,9 @@ func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T,
 	return value, nil, false
 }
 
-// take is like [find], but instead of returning the member, it marks the member as taken. A taken member is omitted from the Extra
-// field of the result.
-func take[T any](r *Record, names []string, read func(JSON) (T, bool)) (T, bool) {
+// takeMember is like [find], but instead of returning the member, it marks the member as taken. A taken member is omitted from
+// the Extra field of the result.
+func takeMember[T any](r *Record, names []string, read func(JSON) (T, bool)) (T, bool) {
 	value, found, ok := find(r, names, read)
 	if ok {
 		found.taken = true
@@ -135,28 +135,28 @@ func (r *Record) score(weights []weight) (sum int) {
 // unwrap finds the record in a body. This is the object with the highest score: the body itself, or an object nested in it. An
 // ID counts more than a status, because a wrapper may have its own status.
 func unwrap(v JSON, wrappers []string, weights []weight) (*Record, bool) {
-	top, ok := NewRecord(only(v))
+	top, ok := NewRecord(unwrapSingle(v))
 	if !ok {
 		return nil, false
 	}
-	return top.inside(wrappers, weights, 2), true
+	return top.findObject(wrappers, weights, 2), true
 }
 
-// only(v) returns the item of v if v is a list with a single item. Otherwise it returns v.
-func only(v JSON) JSON {
+// unwrapSingle(v) returns the item of v if v is a list with a single item. Otherwise it returns v.
+func unwrapSingle(v JSON) JSON {
 	if list, ok := v.Items(); ok && len(list) == 1 {
 		return list[0]
 	}
 	return v
 }
 
-// inside returns the object with the highest score: r, or an object nested in it, as in {"data":{"generation":{…}}}. It
+// findObject returns the object with the highest score: r, or an object nested in it, as in {"data":{"generation":{…}}}. It
 // searches only members whose names are in wrappers, down to the given depth.
-func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record {
+func (r *Record) findObject(wrappers []string, weights []weight, depth int) *Record {
 	best := r
 	for _, name := range wrappers {
 		if inner, ok := r.object(name); ok && depth > 0 {
-			if inner = inner.inside(wrappers, weights, depth-1); inner.score(weights) > best.score(weights) {
+			if inner = inner.findObject(wrappers, weights, depth-1); inner.score(weights) > best.score(weights) {
 				best = inner
 			}
 		}

@@ -48,10 +48,10 @@ func (e *elsewhere) follows(to *url.URL) bool {
 	return to.Scheme == "https" && to.User == nil && slices.Contains(e.hosts, strings.ToLower(to.Host))
 }
 
-// The method of returns the URL to which the response resp redirects the request r. A relative URL is resolved against the
+// target returns the URL to which the response resp redirects the request r. A relative URL is resolved against the
 // parameter from, which is the URL that sent the response. The result ok is false if resp is not a redirect, if r does not
 // request a result, or if the redirect must not be followed.
-func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.URL, ok bool) {
+func (e *elsewhere) target(r *request, from *url.URL, resp *http.Response) (to *url.URL, ok bool) {
 	if resp == nil || r.op != opContent {
 		return nil, false
 	}
@@ -77,7 +77,7 @@ func (e *elsewhere) get(ctx context.Context, authorization string, r *request, t
 		case resp.StatusCode/100 == 2, resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 			return resp, nil
 		}
-		next, more := e.of(r, to, resp)
+		next, more := e.target(r, to, resp)
 		_ = resp.Body.Close() // the body of the redirect is not needed
 		if !more {
 			return nil, &Error{Kind: KindUnavailable, Op: opContent, Status: resp.StatusCode, Message: "host of the result rejected the request", RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now())}

@@ -44,7 +44,7 @@ func (r *rejections) record(cred Credential, err error) {
 	}
 }
 
-func (r *rejections) of(t Tenant) rejection {
+func (r *rejections) find(t Tenant) rejection {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.all[t]
@@ -53,7 +53,7 @@ func (r *rejections) of(t Tenant) rejection {
 // Rejection returns the error with which the catalog rejected an API key during the last five seconds. If the catalog did not
 // reject the key during this time, or has accepted it since, Rejection returns nil.
 func (c *Client) Rejection(t Tenant) error {
-	if last := c.upstream.rejections.of(t); time.Since(last.at) < rejectedFor {
+	if last := c.upstream.rejections.find(t); time.Since(last.at) < rejectedFor {
 		return last.err
 	}
 	return nil
@@ -61,5 +61,5 @@ func (c *Client) Rejection(t Tenant) error {
 
 // Rejected reports whether the catalog rejected the shared API key during the last two minutes and has not accepted it since.
 func (c *Client) Rejected() bool {
-	return time.Since(c.upstream.rejections.of(sharedTenant).at) < sharedRejectedFor
+	return time.Since(c.upstream.rejections.find(sharedTenant).at) < sharedRejectedFor
 }

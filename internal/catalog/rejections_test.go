@@ -59,7 +59,7 @@ func TestNumberOfRememberedRejectionsIsLimited(t *testing.T) {
 	for n := range rejectedLimit + 10 {
 		r.record(Credential{Tenant: Tenant(fmt.Sprint(n))}, &Error{Kind: KindCredentialRejected})
 	}
-	if len(r.all) > rejectedLimit || !r.of("shared").shared || r.of(Tenant(fmt.Sprint(rejectedLimit+9))).err == nil {
+	if len(r.all) > rejectedLimit || !r.find("shared").shared || r.find(Tenant(fmt.Sprint(rejectedLimit+9))).err == nil {
 		t.Errorf("%d rejections are remembered", len(r.all))
 	}
 }

@@ -156,7 +156,7 @@ func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cre
 	}
 	resp, err := q.transport.RoundTrip(req)
 	pastEnd := err == nil && r.op == opContent && resp.StatusCode == http.StatusRequestedRangeNotSatisfiable
-	to, leads := q.elsewhere.of(r, req.URL, resp)
+	to, leads := q.elsewhere.target(r, req.URL, resp)
 	switch {
 	case err != nil:
 		resp, err = nil, transportError(timed, ctx, r.op, err, redact)
@@ -283,8 +283,8 @@ func transportError(timed, ctx context.Context, op string, err error, redact *re
 	return &Error{Kind: KindUnavailable, Op: op, Err: &redactedError{text: redact.clean(err.Error()), err: err}}
 }
 
-// contextError returns the error of ctx if ctx is done, and otherwise nil. It also checks the deadline, because a dialer can fail
-// at the deadline shortly before ctx is done.
+// contextError returns the error of ctx if ctx is done, and otherwise nil. It also checks the deadline, because a dialer can
+// fail at the deadline shortly before ctx is done.
 func contextError(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

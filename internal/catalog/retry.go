@@ -32,7 +32,7 @@ func (q *requester) retry(ctx context.Context, cred Credential, once func(contex
 		if !temporary(err) || n >= q.attempts || !q.limiter(cred.Tenant).MayRetry() {
 			return err
 		}
-		wait, again := q.wait(ctx, n, err)
+		wait, again := q.retryDelay(ctx, n, err)
 		if !again {
 			return err
 		}
@@ -42,11 +42,11 @@ func (q *requester) retry(ctx context.Context, cred Credential, once func(contex
 	}
 }
 
-// wait returns the delay before the next attempt. n is the number of attempts so far, and err is the error from the last
-// attempt. wait returns false if the delay would end after the caller's deadline, or if it is longer than the timeout of one
-// attempt. In these cases, err is returned to the caller, which may retry later.
-func (q *requester) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
-	wait := q.jitter.below(backoffBase << (n - 1)) // random, so that requests that failed together are not retried together
+// retryDelay returns the delay before the next attempt. n is the number of attempts so far, and err is the error from the last
+// attempt. retryDelay returns false if the delay would end after the caller's deadline, or if it is longer than the timeout of
+// one attempt. In these cases, err is returned to the caller, which may retry later.
+func (q *requester) retryDelay(ctx context.Context, n int, err error) (time.Duration, bool) {
+	wait := q.jitter.randomDelay(backoffBase << (n - 1)) // random, so that requests that failed together are not retried together
 	if e, ok := errors.AsType[*Error](err); ok {
 		wait = max(wait, e.RetryAfter)
 	}
@@ -101,8 +101,8 @@ func newJitter(seed uint64) *jitter {
 	return &jitter{random: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// below returns a random duration of at least 0 and less than limit. limit must be positive.
-func (j *jitter) below(limit time.Duration) time.Duration {
+// randomDelay returns a random duration of at least 0 and less than limit. limit must be positive.
+func (j *jitter) randomDelay(limit time.Duration) time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return time.Duration(j.random.Int64N(int64(limit)))

@@ -36,8 +36,8 @@ func (p part) find(r *Record) (*picked, bool) {
 	return member, ok
 }
 
-// readable returns a function that reports whether a value can be read with the function read.
-func readable[T any](read func(JSON) (T, bool)) func(JSON) bool {
+// isReadable returns a function that reports whether a value can be read with the function read.
+func isReadable[T any](read func(JSON) (T, bool)) func(JSON) bool {
 	return func(v JSON) bool { _, ok := read(v); return ok }
 }
 
@@ -59,19 +59,19 @@ const (
 )
 
 var modelParts = []part{
-	{"model id", "modelIDNames", modelIDNames, wantID, readable(asID), true},
-	{"model name", "modelNameNames", modelNameNames, wantText, readable(AsWord), false},
-	{"model description", "descriptionNames", descriptionNames, wantText, readable(AsWord), false},
+	{"model id", "modelIDNames", modelIDNames, wantID, isReadable(asID), true},
+	{"model name", "modelNameNames", modelNameNames, wantText, isReadable(AsWord), false},
+	{"model description", "descriptionNames", descriptionNames, wantText, isReadable(AsWord), false},
 	{"input fields", "fieldListNames", fieldListNames, wantFields, hasFields, true},
 }
 
 // readings maps routes to the rules for reading their responses. It contains only routes whose requests are free of charge.
 var readings = map[string]reading{
 	opAccount: {name: "account", wrappers: "accountWrappers", record: wrapped(accountWrappers, accountWeights), parts: []part{
-		{"balance", "balanceNames", balanceNames, wantCents, readable(asInteger), true},
+		{"balance", "balanceNames", balanceNames, wantCents, isReadable(asInteger), true},
 	}},
 	opQuote: {name: "price", wrappers: "quoteWrappers", record: wrapped(quoteWrappers, quoteWeights), parts: []part{
-		{"price", "priceCentsNames", slices.Concat(priceCentsNames, priceNames), wantCents, readable(asInteger), true},
+		{"price", "priceCentsNames", slices.Concat(priceCentsNames, priceNames), wantCents, isReadable(asInteger), true},
 	}},
 	opModels: {
 		name: "list of models", wrappers: "modelWrappers", lists: "modelListNames", list: listed(modelListNames, modelWeights),
@@ -82,12 +82,12 @@ var readings = map[string]reading{
 		name: "list of renders", wrappers: "generationWrappers", lists: "generationListNames", list: listed(generationListNames, generationWeights),
 		record: func(v JSON) (*Record, bool) { r, _, ok := findGeneration(v, ""); return r, ok },
 		parts: []part{
-			{"render id", "generationIDNames", generationIDNames, wantID, readable(asID), true},
-			{"status", "statusNames", statusNames, "a word", readable(AsWord), true},
-			{"model of a render", "modelOfNames", modelOfNames, wantID, readable(asID), false},
-			{"cost", "costNames", costNames, wantCents, readable(asInteger), false},
-			{"order time", "createTimeNames", createTimeNames, "a time in one of timeLayouts", readable(asTime), false},
-			{"inputs", "inputsNames", inputsNames, "an object", readable(plainObject), false},
+			{"render id", "generationIDNames", generationIDNames, wantID, isReadable(asID), true},
+			{"status", "statusNames", statusNames, "a word", isReadable(AsWord), true},
+			{"model of a render", "modelOfNames", modelOfNames, wantID, isReadable(asID), false},
+			{"cost", "costNames", costNames, wantCents, isReadable(asInteger), false},
+			{"order time", "createTimeNames", createTimeNames, "a time in one of timeLayouts", isReadable(asTime), false},
+			{"inputs", "inputsNames", inputsNames, "an object", isReadable(plainObject), false},
 		},
 	},
 }
@@ -131,7 +131,7 @@ func Explain(route string, body []byte, cred Credential) []Finding {
 	items, ok := e.list(e.body)
 	if !ok {
 		e.add(Finding{Part: e.name, Fault: "not found; add its name to " + e.lists})
-		e.add(Finding{Part: "other members", Where: others(e.body, nil)})
+		e.add(Finding{Part: "other members", Where: describeOthers(e.body, nil)})
 		return e.found
 	}
 	e.add(Finding{Part: e.name, Where: fmt.Sprintf("%d records", len(items))})
@@ -170,7 +170,7 @@ func (e *explanation) explain(v JSON) {
 			e.addStatus(member.value)
 		}
 	}
-	e.addMissing(missing, others(r.sent, read))
+	e.addMissing(missing, describeOthers(r.sent, read))
 }
 
 // memberOf returns the member of r that contains the given part. On some routes, input fields may be in the response body but
@@ -228,9 +228,9 @@ const (
 	maxOthers = 20 // maximum number of names in a finding
 )
 
-// The function others returns the names and types of at most maxOthers members of an object, separated by commas. It omits
+// describeOthers returns the names and types of at most maxOthers members of an object, separated by commas. It omits
 // members that are null. It also omits members that were already read, whose names are in the parameter read.
-func others(v JSON, read []string) string {
+func describeOthers(v JSON, read []string) string {
 	var all []string
 	for _, m := range v.Members() {
 		if !slices.Contains(read, m.Name) && !m.Value.IsNull() && len(all) < maxOthers {

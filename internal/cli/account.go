@@ -21,7 +21,7 @@ func (c *accountCmd) Run(ctx context.Context, s *session) error {
 		balance = Money(raw.GetBalanceCents(), raw.CurrencyCode)
 		shown = balance
 	}
-	return s.answer(raw, balance, func() {
+	return s.printResult(raw, balance, func() {
 		fields := [][2]string{{"balance", shown}, {"observed", formatTime(raw.ObserveTime)}}
 		for _, b := range raw.Budgets {
 			window := strings.ToLower(strings.TrimPrefix(b.Window.String(), "BUDGET_WINDOW_"))

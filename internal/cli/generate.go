@@ -66,9 +66,9 @@ func (c *generateCmd) Run(ctx context.Context, s *session) error {
 	switch {
 	case s.json:
 	case !g.Terminal:
-		s.aside(terminal.OneLine("continue with: " + s.commandLine("watch", g.GenerationId)))
+		s.printRemark(terminal.OneLine("continue with: " + s.commandLine("watch", g.GenerationId)))
 	case g.GetFile() != nil:
-		s.aside(terminal.OneLine("continue with: " + s.commandLine("download", g.GenerationId)))
+		s.printRemark(terminal.OneLine("continue with: " + s.commandLine("download", g.GenerationId)))
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 		key = rand.Text()
 		s.remark("idempotency_key", key, "idempotency key "+key+" (after a crash, pass it as --idempotency-key)")
 	}
-	defer time.AfterFunc(waitingAfter, func() { s.aside("no response to the order yet; waiting") }).Stop()
+	defer time.AfterFunc(waitingAfter, func() { s.printRemark("no response to the order yet; waiting") }).Stop()
 	order := easel.Order{Model: c.Model, InputsJSON: inputs, Key: key, MaxCostCents: c.MaxCost.Cents, Expire: c.Expire.Time, Labels: c.Label}
 	placed, err := s.Order(ctx, order, easel.Timeout(cmp.Or(c.Timeout, orderLimit)))
 	if err != nil {

@@ -36,7 +36,7 @@ func (c *getCmd) Run(ctx context.Context, s *session) error {
 // printGeneration prints a generation in the format that the flags select. With --quiet, it prints only
 // the string brief.
 func (s *session) printGeneration(g *easelv1.Generation, brief string) {
-	_ = s.answer(g, brief, func() { // session.Err returns the write error later
+	_ = s.printResult(g, brief, func() { // session.Err returns the write error later
 		s.Fields(generationFields(g, s.OutStyle))
 		if g.GetText() != nil {
 			s.PrintText("\n" + terminal.SanitizeText(g.GetText().Text))
@@ -104,7 +104,7 @@ func (c *listCmd) Run(ctx context.Context, s *session) error {
 		s.Note("No renders found.")
 		return nil
 	}
-	return s.answer(all, strings.Join(ids, "\n"), func() { s.printGenerations(all.Generations) })
+	return s.printResult(all, strings.Join(ids, "\n"), func() { s.printGenerations(all.Generations) })
 }
 
 func (s *session) printGenerations(generations []*easelv1.Generation) {
@@ -136,5 +136,5 @@ func (c *deleteCmd) Run(ctx context.Context, s *session) error {
 	if c.AllowMissing { // the response is the same whether or not the render existed
 		done = terminal.OneLine(c.ID) + " is not in the catalog"
 	}
-	return s.answer(answer, terminal.OneLine(c.ID), func() { s.Print(done) })
+	return s.printResult(answer, terminal.OneLine(c.ID), func() { s.Print(done) })
 }

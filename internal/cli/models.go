@@ -30,7 +30,7 @@ func (c *modelsCmd) Run(ctx context.Context, s *session) error {
 		row[0].Colour = terminal.Bold
 		rows = append(rows, row)
 	}
-	return s.answer(all, strings.Join(ids, "\n"), func() { s.Table([]string{"MODEL", "MAKES", "NAME", "DESCRIPTION"}, rows) })
+	return s.printResult(all, strings.Join(ids, "\n"), func() { s.Table([]string{"MODEL", "MAKES", "NAME", "DESCRIPTION"}, rows) })
 }
 
 var outputs = map[easelv1.OutputKind]string{easelv1.OutputKind_OUTPUT_KIND_FILE: "file", easelv1.OutputKind_OUTPUT_KIND_TEXT: "text"}
@@ -47,7 +47,7 @@ func (c *modelCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	m := model.Raw
-	return s.answer(m, terminal.OneLine(m.ModelId), func() {
+	return s.printResult(m, terminal.OneLine(m.ModelId), func() {
 		s.Fields([][2]string{
 			{"model", terminal.OneLine(m.ModelId)}, {"name", terminal.OneLine(m.DisplayName)}, {"makes", outputs[m.OutputKind]}, {"about", terminal.OneLine(m.Description)},
 		})
@@ -129,7 +129,7 @@ func (c *quoteCmd) Run(ctx context.Context, s *session) error {
 	if q.BalanceCents != nil {
 		balance = Money(q.GetBalanceCents(), q.CurrencyCode)
 	}
-	return s.answer(q, strconv.FormatInt(q.PriceCents, 10), func() {
+	return s.printResult(q, strconv.FormatInt(q.PriceCents, 10), func() {
 		s.Fields([][2]string{{"price", Money(q.PriceCents, q.CurrencyCode)}, {"balance", balance}})
 	})
 }

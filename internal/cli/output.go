@@ -49,9 +49,9 @@ func indented(line string) string {
 	return text.String()
 }
 
-// answer prints a command's result. With -o json, it prints m as JSON. With --quiet, it prints only the string brief.
+// printResult prints a command's result. With -o json, it prints m as JSON. With --quiet, it prints only the string brief.
 // Otherwise, it calls the function table, which prints the result for people.
-func (s *session) answer(m proto.Message, brief string, table func()) error {
+func (s *session) printResult(m proto.Message, brief string, table func()) error {
 	switch {
 	case s.json:
 		s.printJSON(m)

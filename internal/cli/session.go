@@ -111,7 +111,7 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 func (s *session) retried(r easel.Retry) {
 	if why := messageOf(r.Err); s.lost != why {
 		s.lost = why
-		s.aside("no answer yet (" + why + "); trying again in " + formatDuration(r.Delay))
+		s.printRemark("no answer yet (" + why + "); trying again in " + formatDuration(r.Delay))
 	}
 }
 
@@ -119,7 +119,7 @@ func (s *session) retried(r easel.Retry) {
 func (s *session) responded() {
 	if s.lost != "" {
 		s.lost = ""
-		s.aside("the server answers again")
+		s.printRemark("the server answers again")
 	}
 }
 
@@ -130,8 +130,8 @@ func (s *session) progress(text string) {
 	}
 }
 
-// aside prints a remark to standard error, unless --quiet is set.
-func (s *session) aside(text string) {
+// printRemark prints a remark to standard error, unless --quiet is set.
+func (s *session) printRemark(text string) {
 	if !s.quiet {
 		s.remark("", "", text)
 	}
@@ -238,7 +238,7 @@ func (c *Health) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	status := response.Status.String()
-	err = s.answer(response, status, func() { s.Print(status) })
+	err = s.printResult(response, status, func() { s.Print(status) })
 	if err == nil && response.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		err = &Problem{Exit: ExitRetry, Text: "the server at " + c.Addr + " is not serving"}
 	}

@@ -49,7 +49,7 @@ func (c *usageCmd) Run(ctx context.Context, s *session) error {
 	if c.CSV {
 		return c.writeCSV(s, rows)
 	}
-	return s.answer(&easelv1.ListUsageResponse{Rows: rows}, Money(total[3]-total[4], ""), func() { c.print(s, rows, total) }) // with --quiet, prints only the cost minus refunds
+	return s.printResult(&easelv1.ListUsageResponse{Rows: rows}, Money(total[3]-total[4], ""), func() { c.print(s, rows, total) }) // with --quiet, prints only the cost minus refunds
 }
 
 // counts contains the names of the numeric fields of a UsageRow message.

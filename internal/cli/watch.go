@@ -27,7 +27,7 @@ func (c *watchCmd) Run(ctx context.Context, s *session) error {
 	if err := v.follow(renders); err != nil {
 		return s.stillGoing(ctx, err, s.line, c.IDs...)
 	}
-	return v.worst()
+	return v.resultError()
 }
 
 // goalFlags contains the flag --until, which determines the state at which a watch or wait stops.

@@ -62,13 +62,13 @@ func (v *watchView) received(m easel.Message) {
 		v.applyHeartbeat(m.GetHeartbeat())
 	}
 	if many, ok := m.(*easelv1.WatchGenerationsResponse); ok && many.GetCaughtUp() != nil {
-		v.aside(fmt.Sprintf("watching %d renders, and every new render; each state change is printed", many.GetCaughtUp().GenerationCount))
+		v.printRemark(fmt.Sprintf("watching %d renders, and every new render; each state change is printed", many.GetCaughtUp().GenerationCount))
 	}
 }
 
-// worst returns an error if a generation failed, was refunded or was deleted. If there are several such generations, the error
-// is about the one with the lowest ID.
-func (v *watchView) worst() error {
+// resultError returns an error if a generation failed, was refunded or was deleted. If there are several such generations, the
+// error is about the one with the lowest ID.
+func (v *watchView) resultError() error {
 	for _, id := range slices.Sorted(maps.Keys(v.generations)) {
 		if err := verdict(v.generations[id]); err != nil {
 			return err
@@ -102,7 +102,7 @@ func (v *watchView) applyHeartbeat(h *easelv1.Heartbeat) {
 		if h.LastError != "" {
 			text += " (" + terminal.OneLine(h.LastError) + ")"
 		}
-		v.aside(text)
+		v.printRemark(text)
 	}
 	v.showProgress(h.TypicalRemaining.AsDuration())
 }

@@ -81,7 +81,7 @@ func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Conte
 			r.dropEarlier(ctx, job)
 		}
 	case !doubt && made.Object != "":
-		r.drop(ctx, made.Object)
+		r.deleteObject(ctx, made.Object)
 	}
 	return err
 }
@@ -104,7 +104,7 @@ func (r *Results) write(ctx context.Context, row ledger.Content, object string) 
 	}
 	made.Object, made.ContentType = object, result.ContentType
 	if made.Size, err = r.Store.Put(ctx, object, io.TeeReader(result.Body, sum), size); err == nil {
-		err = result.whole(made.Size)
+		err = result.checkSize(made.Size)
 	}
 	made.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	made.Etag = cmp.Or(result.Etag, ownEtag(made.SHA256))
@@ -121,14 +121,14 @@ func (r *Results) dropEarlier(ctx context.Context, job ledger.Job) {
 			return
 		}
 		if id < job.ID || id == job.ID && fence < job.Fence {
-			r.drop(ctx, object.Name)
+			r.deleteObject(ctx, object.Name)
 		}
 	}
 }
 
-// drop deletes an object to which no row of the ledger refers. If the deletion fails, the object remains until all copies of
-// its generation are deleted, and [Results.Verify] reports the object.
-func (r *Results) drop(ctx context.Context, object string) {
+// deleteObject deletes an object to which no row of the ledger refers. If the deletion fails, the object remains until all
+// copies of its generation are deleted, and [Results.Verify] reports the object.
+func (r *Results) deleteObject(ctx context.Context, object string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	_ = r.Store.Delete(ctx, object)

@@ -68,11 +68,11 @@ func (d *download) check() error {
 	if d.Size == nil {
 		return nil
 	}
-	return d.whole(*d.Size)
+	return d.checkSize(*d.Size)
 }
 
-// whole returns an error if a body of the given size in bytes can't be the complete result.
-func (d *download) whole(size int64) error {
+// checkSize returns an error if a body of the given size in bytes can't be the complete result.
+func (d *download) checkSize(size int64) error {
 	switch {
 	case d.Size != nil && size != *d.Size:
 		return fmt.Errorf("only %d of %d bytes were stored", size, *d.Size)

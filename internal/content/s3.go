@@ -85,7 +85,7 @@ func (s s3) Put(ctx context.Context, name string, body io.Reader, size int64) (w
 	info, err := s.core.Client.PutObject(ctx, s.bucket, s.prefix+name, body, size, minio.PutObjectOptions{
 		ContentType: "application/octet-stream", PartSize: partSize, NumThreads: 1, SendContentMd5: true,
 	})
-	return info.Size, said(err)
+	return info.Size, withoutDetails(err)
 }
 
 // Get implements [Store].
@@ -96,7 +96,7 @@ func (s s3) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, 
 	}
 	body, info, _, err := s.core.GetObject(ctx, s.bucket, s.prefix+name, options)
 	if err != nil {
-		return nil, 0, said(err)
+		return nil, 0, withoutDetails(err)
 	}
 	return body, offset + info.Size, nil
 }
@@ -104,7 +104,7 @@ func (s s3) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, 
 // Size implements [Store].
 func (s s3) Size(ctx context.Context, name string) (int64, error) {
 	info, err := s.core.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{})
-	return info.Size, said(err)
+	return info.Size, withoutDetails(err)
 }
 
 // Delete implements [Store]. It also removes the incomplete upload that an aborted write leaves. S3 reports no error for a
@@ -114,7 +114,7 @@ func (s s3) Delete(ctx context.Context, name string) error {
 	if err == nil {
 		err = s.core.RemoveIncompleteUpload(ctx, s.bucket, s.prefix+name)
 	}
-	return said(err)
+	return withoutDetails(err)
 }
 
 // List implements [Store]. It returns all objects whose names start with prefix, followed by up to 1,000 incomplete uploads.
@@ -123,7 +123,7 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // stops the listing if the consumer stops early
 		for info := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}) {
-			if !yield(Object{strings.TrimPrefix(info.Key, s.prefix), info.LastModified}, said(info.Err)) || info.Err != nil {
+			if !yield(Object{strings.TrimPrefix(info.Key, s.prefix), info.LastModified}, withoutDetails(info.Err)) || info.Err != nil {
 				return
 			}
 		}
@@ -134,15 +134,15 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 			}
 		}
 		if err != nil {
-			yield(Object{}, said(err))
+			yield(Object{}, withoutDetails(err))
 		}
 	}
 }
 
-// The function said converts an error response from S3 to an error that contains only the status and the code, because the
+// withoutDetails converts an error response from S3 to an error that contains only the status and the code, because the
 // other parts may contain the request. For a missing object, it returns [fs.ErrNotExist]. It returns all other errors
 // unchanged.
-func said(err error) error {
+func withoutDetails(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -57,11 +57,11 @@ func (t *Teams) Known() map[string]ledger.Team {
 
 // Get returns the team with the given name. hasReceiver is false if the team is unknown or has no receiver.
 func (t *Teams) Get(name string) (team Team, hasReceiver bool) {
-	team = t.all()[name]
+	team = t.teams()[name]
 	return team, team.URL != ""
 }
 
-func (t *Teams) all() map[string]Team {
+func (t *Teams) teams() map[string]Team {
 	if teams := t.inForce.Load(); teams != nil {
 		return *teams
 	}

@@ -17,8 +17,8 @@ type receiver struct {
 	logged   bool      // whether the receiver's current failures were already logged
 }
 
-// room returns the maximum number of events that may be in flight to the receiver.
-func (r *receiver) room(now time.Time) int {
+// maxInFlight returns the maximum number of events that may be in flight to the receiver.
+func (r *receiver) maxInFlight(now time.Time) int {
 	switch {
 	case now.Before(r.rest):
 		return 0
@@ -28,10 +28,10 @@ func (r *receiver) room(now time.Time) int {
 	return maxInFlight
 }
 
-// receiver.done records the result of an attempt to deliver an event. The parameter retried means that the event had been sent
+// recordAttempt records the result of an attempt to deliver an event. The parameter retried means that the event had been sent
 // before. The result fails means that the caller must log that the receiver is failing. It is never true for a retry. The
 // result recovers means that the caller must log that the receiver has recovered.
-func (r *receiver) done(delivered, retried bool, now time.Time) (fails, recovers bool) {
+func (r *receiver) recordAttempt(delivered, retried bool, now time.Time) (fails, recovers bool) {
 	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
 	r.logged = r.logged && !delivered || fails
 	if delivered {

@@ -86,20 +86,20 @@ func New(cfg Config) *Sender {
 // are too old.
 func (s *Sender) Kinds() []jobs.Kind {
 	return []jobs.Kind{
-		{Name: ledger.DeliverJob, Slots: maxDeliveries, Room: s.room, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliver},
+		{Name: ledger.DeliverJob, Slots: maxDeliveries, Room: s.maxInFlight, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliver},
 		{Name: "abandon", Interval: abandonInterval, Slots: 1, MinRetry: abandonInterval, MaxRetry: abandonInterval, Do: s.abandon},
 	}
 }
 
-// room returns the maximum number of events that may be in flight to a team's receiver. It is zero if the team has no
+// maxInFlight returns the maximum number of events that may be in flight to a team's receiver. It is zero if the team has no
 // receiver in this process's configuration.
-func (s *Sender) room(owner string) int {
+func (s *Sender) maxInFlight(owner string) int {
 	if _, ok := s.cfg.Teams.Get(owner); !ok {
 		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.receiver(owner).room(time.Now())
+	return s.receiver(owner).maxInFlight(time.Now())
 }
 
 // receiver returns the state of an owner's receiver. It creates the state if necessary. The caller must hold mu.
@@ -135,7 +135,7 @@ func (s *Sender) deliver(ctx context.Context, job ledger.Job) (ledger.Outcome, e
 // it recovers.
 func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	s.mu.Lock()
-	fails, recovers := s.receiver(e.Owner).done(failed == nil, e.Attempts > 0, time.Now())
+	fails, recovers := s.receiver(e.Owner).recordAttempt(failed == nil, e.Attempts > 0, time.Now())
 	s.mu.Unlock()
 	s.cfg.Count(e.Owner, map[bool]string{true: OutcomeSent, false: OutcomeFailed}[failed == nil], 1)
 	switch {
@@ -167,7 +167,7 @@ func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, err
 // deliverKept requests the delivery of kept events. An event is kept if the process that wrote it had no receiver for the
 // event's owner, for example because its callers file was older.
 func (s *Sender) deliverKept(ctx context.Context) (err error) {
-	for owner, team := range s.cfg.Teams.all() {
+	for owner, team := range s.cfg.Teams.teams() {
 		if team.URL != "" {
 			err = errors.Join(err, s.cfg.Ledger.DeliverKept(ctx, owner))
 		}
@@ -201,7 +201,7 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	}
 	answer, err := s.client.Do(r)
 	if err != nil {
-		return unreachable(err)
+		return newUnreachableError(err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
@@ -211,9 +211,9 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	return nil
 }
 
-// The function unreachable returns the error for a request that received no valid response. It wraps only errors that contain
+// newUnreachableError returns the error for a request that received no valid response. It wraps only errors that contain
 // neither the receiver's URL nor its response, because both may contain secrets.
-func unreachable(err error) error {
+func newUnreachableError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errLate
 	}

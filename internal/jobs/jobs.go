@@ -123,7 +123,7 @@ func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 	owners = slices.Concat(owners[next:], owners[:next])
 	for n, owner := range owners {
 		if share := (j.free(k) + len(owners) - n - 1) / (len(owners) - n); share > 0 { // the free slots are divided among the remaining owners
-			j.start(ctx, lasting, k, owner, min(share, j.room(k, owner)))
+			j.start(ctx, lasting, k, owner, min(share, j.freeJobs(k, owner)))
 		}
 	}
 }
@@ -135,8 +135,8 @@ func (j *Jobs) free(k *kind) int {
 	return k.Slots - k.all
 }
 
-// room returns the number of additional jobs that may be started for an owner.
-func (j *Jobs) room(k *kind, owner string) int {
+// freeJobs returns the number of additional jobs that may be started for an owner.
+func (j *Jobs) freeJobs(k *kind, owner string) int {
 	room := 0
 	if k.Room != nil {
 		room = k.Room(owner)
@@ -163,7 +163,7 @@ func (j *Jobs) start(ctx, lasting context.Context, k *kind, owner string, limit 
 		j.work.Go(func() {
 			j.run(lasting, k, job, began)
 			j.count(k, owner, -1)
-			j.again()
+			j.signal()
 		})
 	}
 }
@@ -177,8 +177,8 @@ func (j *Jobs) count(k *kind, owner string, n int) {
 	}
 }
 
-// The method again wakes the loop of [Jobs.Run] without blocking.
-func (j *Jobs) again() {
+// signal wakes the loop of [Jobs.Run] without blocking.
+func (j *Jobs) signal() {
 	select {
 	case j.wake <- struct{}{}:
 	default:

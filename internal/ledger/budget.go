@@ -23,7 +23,7 @@ func reserve(tx *transaction, o Order, r Request) error {
 	for _, label := range slices.Sorted(maps.Keys(limits)) {
 		for _, b := range limits[label].periods(o.Time) {
 			used, _ := b.find(o.Owner, label, changed)
-			if err := exceeded(o, b, used.spent+used.reserved, BudgetError{Label: label}); err != nil {
+			if err := checkLimit(o, b, used.spent+used.reserved, BudgetError{Label: label}); err != nil {
 				return err
 			}
 		}
@@ -54,7 +54,7 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 	}
 	for _, b := range periods {
 		all, _ := b.find(AllOwners, "", used)
-		if err := exceeded(o, b, all.spent+all.reserved, BudgetError{Total: true}); err != nil {
+		if err := checkLimit(o, b, all.spent+all.reserved, BudgetError{Total: true}); err != nil {
 			return err
 		}
 	}
@@ -65,10 +65,10 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 const usedByAll = `SELECT '` + AllOwners + `', '', period, CAST(SUM(spent_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), MAX(CASE owner WHEN '` + AllOwners + `' THEN told_percent ELSE 0 END)
 	FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) GROUP BY period`
 
-// The function exceeded returns a [*BudgetError] if the parameter used is above the limit of the budget b, and otherwise nil.
+// checkLimit returns a [*BudgetError] if the parameter used is above the limit of the budget b, and otherwise nil.
 // The parameter used is an amount in cents that includes the price of the order. The caller sets e.Total or e.Label, and the
 // function sets the other fields.
-func exceeded(o Order, b Budget, used int64, e BudgetError) error {
+func checkLimit(o Order, b Budget, used int64, e BudgetError) error {
 	if used <= b.LimitCents {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (t *transaction) moveRow(m move) error {
 	c := &clauses{}
 	c.add("reserved_cents = %s, cost_cents = %s, refunded_cents = %s, unconfirmed_cents = %s, moved_by = %s", m.to.ReservedCents, m.to.CostCents, m.to.RefundedCents, m.to.UnconfirmedCents, m.actor)
 	c.add(m.changes, m.args...)
-	set := c.take()
+	set := c.takeParts()
 	c.add("id = %s AND state = %s AND leases = %s AND reserved_cents = %s AND unconfirmed_cents = %s", m.order.ID, m.order.State, m.order.Leases, m.order.ReservedCents, m.order.UnconfirmedCents)
 	if m.unless != "" {
 		c.add("NOT "+m.unless, m.unlessArgs...)

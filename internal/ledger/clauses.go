@@ -15,12 +15,12 @@ type clauses struct {
 
 // add adds a condition. Each %s in condition is a placeholder for one of args.
 func (c *clauses) add(condition string, args ...any) {
-	c.all = append(c.all, c.with(condition, args...))
+	c.all = append(c.all, c.bind(condition, args...))
 }
 
-// The method with appends args to the arguments of the statement. It returns text with each %s replaced by a placeholder such
+// bind appends args to the arguments of the statement. It returns text with each %s replaced by a placeholder such
 // as $1.
-func (c *clauses) with(text string, args ...any) string {
+func (c *clauses) bind(text string, args ...any) string {
 	names := make([]any, len(args))
 	for n := range args {
 		names[n] = fmt.Sprintf("$%d", len(c.args)+n+1)
@@ -32,8 +32,8 @@ func (c *clauses) with(text string, args ...any) string {
 // String returns the conditions joined by AND.
 func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
 
-// take returns the collected parts, joined by commas, and removes them from c. The arguments remain in c.
-func (c *clauses) take() string {
+// takeParts returns the collected parts, joined by commas, and removes them from c. The arguments remain in c.
+func (c *clauses) takeParts() string {
 	list := strings.Join(c.all, ", ")
 	c.all = nil
 	return list

@@ -69,7 +69,7 @@ func (t *transaction) followContent(before, after Order) error {
 	switch {
 	case after.isForwarded():
 		return nil
-	case after.DeletedByCall && !before.DeletedByCall && !t.l.keeps(after.Owner):
+	case after.DeletedByCall && !before.DeletedByCall && !t.l.keepsCopies(after.Owner):
 		return doomContents(t, after.Generation)
 	case !t.l.wantsCopy(before, after):
 		return nil
@@ -142,7 +142,7 @@ func (l *Ledger) ContentIsLost(ctx context.Context, c Content) error {
 func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation string) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		owners, err := collect(tx, scanText, `SELECT owner FROM contents WHERE generation_id = $1`, generation)
-		if err != nil || len(owners) == 0 || owner != nil && owners[0] != *owner || l.keeps(owners[0]) {
+		if err != nil || len(owners) == 0 || owner != nil && owners[0] != *owner || l.keepsCopies(owners[0]) {
 			return err
 		}
 		return doomContents(tx, generation)

@@ -30,16 +30,16 @@ type Copied struct {
 func Copy(ctx context.Context, from, to string, by By, done func(table string, rows int64), differs func(Difference)) (copied Copied, err error) {
 	source, err := openUnused(ctx, from)
 	if err != nil {
-		return copied, named("FROM", err)
+		return copied, withPrefix("FROM", err)
 	}
 	defer func() { _ = source.Close() }() // the error can be ignored: either the seal is already committed, or Copy has failed
 	target, err := openTarget(ctx, to)
 	if err != nil {
-		return copied, named("TO", err)
+		return copied, withPrefix("TO", err)
 	}
 	defer func() { _ = target.Close() }() // the error can be ignored: either the copy is already committed, or Copy has failed
 	part := "FROM"
-	err = source.once(ctx, source.writes, source.dialect.still, func(old *transaction) error {
+	err = source.runOnce(ctx, source.writes, source.dialect.still, func(old *transaction) error {
 		if err := old.keepOut(); err != nil {
 			return err
 		}
@@ -54,13 +54,13 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 		return old.seal(by)
 	})
 	if err != nil {
-		return copied, named(part, err)
+		return copied, withPrefix(part, err)
 	}
 	return copied, nil
 }
 
-// named prefixes an error with the given text, such as FROM or TO, instead of the name of the setting.
-func named(part string, err error) error {
+// withPrefix prefixes an error with the given text, such as FROM or TO, instead of the name of the setting.
+func withPrefix(part string, err error) error {
 	return fmt.Errorf("%s: %s", part, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
 }
 
@@ -104,7 +104,7 @@ func (t *transaction) keepOut() error {
 // copyFrom copies the rows of the old ledger, and returns their number. The journal and the rollups are copied like other
 // tables, so the triggers that would write them are disabled during the copy.
 func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows int64)) (rows int64, err error) {
-	err = l.once(old.ctx, l.writes, nil, func(tx *transaction) error {
+	err = l.runOnce(old.ctx, l.writes, nil, func(tx *transaction) error {
 		if err := tx.isNew(); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (t *transaction) copyTable(old *transaction, table string, done func(table 
 	flush := func() (err error) {
 		if rows := len(batch.all); rows > 0 {
 			copied += int64(rows)
-			_, err = t.exec(`INSERT INTO `+table+` (`+names+`) VALUES `+batch.take(), batch.args...)
+			_, err = t.exec(`INSERT INTO `+table+` (`+names+`) VALUES `+batch.takeParts(), batch.args...)
 		}
 		batch = &clauses{}
 		done(table, copied)

@@ -107,7 +107,7 @@ func eraseEvents(tx *transaction, ids string, placed map[string]Order) error {
 // asErased returns the order in the state that an event of the given type reports, but without its labels and record, because
 // their erasure also applies to the event.
 func (o Order) asErased(eventType string) Order {
-	o = o.as(eventType)
+	o = o.atEvent(eventType)
 	o.Labels, o.Record, o.Erased = nil, "", true
 	return o
 }
@@ -133,7 +133,7 @@ func (l *Ledger) Retain(ctx context.Context) (erased int64, err error) {
 // retain erases at most [stepRows] of the owner's orders that are older than age, and reports whether there may be more.
 func (l *Ledger) retain(ctx context.Context, owner string, age time.Duration) (erased int64, left bool, err error) {
 	var all []Order
-	err = l.reading(ctx, func(tx *transaction) (err error) {
+	err = l.runRead(ctx, func(tx *transaction) (err error) {
 		all, err = l.orders(tx, "", erasable, owner, age.Microseconds(), stepRows)
 		return err
 	})

@@ -107,16 +107,16 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 		delay = copyTimeout
 	}
 	for _, eventType := range types {
-		if err := t.addEvent(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.events.Generation(after.as(eventType), text)}, delay); err != nil {
+		if err := t.addEvent(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.events.Generation(after.atEvent(eventType), text)}, delay); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// The method as returns the order in the state that an event of the given type reports. This state can differ from the state in
+// atEvent returns the order in the state that an event of the given type reports. This state can differ from the state in
 // the ledger, for example if a success is recorded after the generation was deleted.
-func (o Order) as(eventType string) Order {
+func (o Order) atEvent(eventType string) Order {
 	if o.DeletedByCall = eventType == EventDeleted; o.DeletedByCall {
 		return o
 	}
@@ -145,7 +145,7 @@ func (t *transaction) tellBudgets(owner string, periods []Budget, used []usage) 
 		if !ok || b.LimitCents == unlimited {
 			continue
 		}
-		if err := t.tellBudget(owner, b.with(u), u.notified); err != nil {
+		if err := t.tellBudget(owner, b.withUsage(u), u.notified); err != nil {
 			return err
 		}
 	}

@@ -86,7 +86,7 @@ func (l *Ledger) FeedStart(ctx context.Context, owner *string, since time.Time) 
 	}
 	c := ofFeed(owner)
 	c.add("event_time >= %s", since.UnixMicro())
-	err = l.askOne(ctx, []any{&position}, `SELECT COALESCE(MIN(feed_position) - 1, `+c.with("%s", last)+`) FROM events WHERE `+c.String(), c.args...)
+	err = l.askOne(ctx, []any{&position}, `SELECT COALESCE(MIN(feed_position) - 1, `+c.bind("%s", last)+`) FROM events WHERE `+c.String(), c.args...)
 	return position, err
 }
 
@@ -107,7 +107,7 @@ func (l *Ledger) FeedState(ctx context.Context, suggested string) (s FeedState, 
 	err = l.askOne(ctx, []any{&s.ID, &s.Deleted, moment{&s.Oldest}}, `SELECT COALESCE((SELECT value FROM facts WHERE name = '`+feedFact+`'), ''),
 		COALESCE((SELECT CAST(value AS BIGINT) FROM facts WHERE name = '`+deletedFact+`'), 0), COALESCE((SELECT MIN(event_time) FROM events), 0)`)
 	if err == nil && s.ID == "" {
-		s.ID, err = l.tie(ctx, feedFact, suggested)
+		s.ID, err = l.storeOnce(ctx, feedFact, suggested)
 	}
 	return s, err
 }

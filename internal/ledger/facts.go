@@ -37,8 +37,8 @@ func timeFact(ctx context.Context, db querier, name string) (time.Time, error) {
 	return fromMicros(number), err
 }
 
-// tie stores a named value in the facts table, unless the name already has a value. It returns the stored value.
-func (l *Ledger) tie(ctx context.Context, name, value string) (tied string, err error) {
+// storeOnce stores a named value in the facts table, unless the name already has a value. It returns the stored value.
+func (l *Ledger) storeOnce(ctx context.Context, name, value string) (tied string, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, value); err != nil {
 			return err

@@ -94,10 +94,10 @@ func (l *Ledger) teams() map[string]Team {
 // IsSubscriber reports whether this process has an event receiver for an owner.
 func (l *Ledger) IsSubscriber(owner string) bool { return l.teams()[owner].Subscribed }
 
-// keeps reports whether the copy of a result remains when its owner deletes the generation. If this process's configuration has
-// teams, but not this owner, keeps returns true, because another process may have a newer configuration. It returns false for
-// anonymous callers, and if no teams are configured.
-func (l *Ledger) keeps(owner string) bool {
+// keepsCopies reports whether the copy of a result remains when its owner deletes the generation. If this process's
+// configuration has teams, but not this owner, keepsCopies returns true, because another process may have a newer
+// configuration. It returns false for anonymous callers, and if no teams are configured.
+func (l *Ledger) keepsCopies(owner string) bool {
 	teams := l.teams()
 	team, known := teams[owner]
 	return team.KeepDeleted || !known && owner != "" && len(teams) > 0
@@ -108,5 +108,5 @@ func (l *Ledger) keeps(owner string) bool {
 // returns false if the generation was deleted and its owner does not keep copies.
 func (l *Ledger) wantsCopy(before, after Order) bool {
 	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
-	return l.contents && ended && !after.isForwarded() && !after.Erased && (!after.DeletedByCall || l.keeps(after.Owner))
+	return l.contents && ended && !after.isForwarded() && !after.Erased && (!after.DeletedByCall || l.keepsCopies(after.Owner))
 }

@@ -71,7 +71,7 @@ func (f Filter) clauses() *clauses {
 	if !f.Since.IsZero() {
 		c.add("order_time >= %s", f.Since.UnixMicro())
 	}
-	f.states(c)
+	f.addStates(c)
 	if f.Reserved {
 		c.add(reserved)
 	}
@@ -121,9 +121,9 @@ func (f Filter) page(after Position, limit int) (tables string, c *clauses) {
 	return tables, c
 }
 
-// The method states adds the condition for the states of generations. If the filter selects only states that few orders have,
+// addStates adds the condition for the states of generations. If the filter selects only states that few orders have,
 // the method also adds the condition of the partial index for these states, so that the database can use the index.
-func (f Filter) states(c *clauses) {
+func (f Filter) addStates(c *clauses) {
 	any := &clauses{args: c.args}
 	for _, status := range f.Statuses {
 		any.add("deleted = 0 AND status = %s", status)

@@ -41,7 +41,7 @@ type Meter struct {
 func NewMeter(ctx context.Context, ledger *Ledger, named bool) *Meter {
 	m := &Meter{ledger: ledger, named: named}
 	m.newest.Store(&Reading{Kind: ledger.kind, Named: named})
-	m.read(ctx)
+	m.refresh(ctx)
 	return m
 }
 
@@ -52,7 +52,7 @@ func (m *Meter) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ticks.C:
-			m.read(ctx)
+			m.refresh(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -66,8 +66,8 @@ func (m *Meter) Reading() Reading {
 	return r
 }
 
-// The method read updates the cached totals. If the ledger fails, the totals remain unchanged.
-func (m *Meter) read(ctx context.Context) {
+// refresh updates the cached totals. If the ledger fails, the totals remain unchanged.
+func (m *Meter) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	next := *m.newest.Load()

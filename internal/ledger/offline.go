@@ -46,7 +46,7 @@ func openOne(at location, dsn string) (*Ledger, error) {
 func openOffline(at location) (*Ledger, error) {
 	l, err := openOne(at, at.writing)
 	if err == nil {
-		if err = l.take(at.file); err != nil {
+		if err = l.lockFile(at.file); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
@@ -93,7 +93,7 @@ func OpenReadOnly(ctx context.Context, url string) (*Ledger, error) {
 func changeUnused(ctx context.Context, url string, change func(*transaction) error) error {
 	l, err := openUnused(ctx, url)
 	if err == nil {
-		err = errors.Join(l.once(ctx, l.writes, nil, change), l.Close())
+		err = errors.Join(l.runOnce(ctx, l.writes, nil, change), l.Close())
 	}
 	return unusable(err)
 }

@@ -70,7 +70,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 
 // open locks a SQLite file for this process, updates the schema, and opens the pools.
 func (l *Ledger) open(ctx context.Context, at location, config Config) error {
-	if err := l.take(at.file); err != nil {
+	if err := l.lockFile(at.file); err != nil {
 		return err
 	}
 	db, err := at.open(at.writing, at.conns, config.Connector)
@@ -97,9 +97,9 @@ func (l *Ledger) open(ctx context.Context, at location, config Config) error {
 	return l.belong(ctx, config.Catalog)
 }
 
-// take locks a SQLite file for this process, and makes it readable only by this user. If another process has locked it, the
+// lockFile locks a SQLite file for this process, and makes it readable only by this user. If another process has locked it, the
 // error contains the name of the lock file.
-func (l *Ledger) take(file string) error {
+func (l *Ledger) lockFile(file string) error {
 	if file == "" {
 		return nil
 	}
@@ -150,7 +150,7 @@ func withSetting(ctx context.Context, err error) error {
 
 // belong ties the ledger to a catalog. It returns an error if the ledger belongs to another catalog.
 func (l *Ledger) belong(ctx context.Context, catalog string) error {
-	tied, err := l.tie(ctx, "catalog", catalog)
+	tied, err := l.storeOnce(ctx, "catalog", catalog)
 	if err == nil && tied != catalog {
 		return fmt.Errorf("EASEL_LEDGER_URL: this ledger belongs to the catalog at %s, but EASEL_UPSTREAM_URL is %s; use a separate ledger for each catalog", tied, catalog)
 	}
@@ -162,6 +162,6 @@ func (l *Ledger) belong(ctx context.Context, catalog string) error {
 func (l *Ledger) BelongsTo(ctx context.Context, account string) (bool, error) {
 	sum := sha256.Sum256([]byte(account))
 	digest := hex.EncodeToString(sum[:])
-	tied, err := l.tie(ctx, "account", digest)
+	tied, err := l.storeOnce(ctx, "account", digest)
 	return tied == digest, err
 }

@@ -46,7 +46,7 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 // caller has used the key in another team, the step's answer is [lifecycle.Reused]. The error is [ErrTooManyOpen] or
 // [ErrTooManyRefused] if the owner has reached [MostOpen] or [MostRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
-	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
+	if step, found, err := l.findOrder(ctx, r); err != nil || !found {
 		return o, step, err
 	}
 	err = l.tx(ctx, func(tx *transaction) error {
@@ -79,12 +79,12 @@ const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND 
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT {most open}) AS unresolved),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $6 LIMIT {most refused}) AS refused)`
 
-// The method lookUp reports whether the idempotency key has an order. It uses a single statement outside a transaction, because
+// findOrder reports whether the idempotency key has an order. It uses a single statement outside a transaction, because
 // most keys have no order. If there is no order, the step's action is [lifecycle.Write]. But if the caller has used the key in
 // another team, the step's answer is [lifecycle.Reused]. The transaction that writes the order repeats this check.
-func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
+func (l *Ledger) findOrder(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open, refused := false, 0, 0
-	err = l.reading(ctx, func(tx *transaction) error {
+	err = l.runRead(ctx, func(tx *transaction) error {
 		return tx.row([]any{&found, &elsewhere, &open, &refused}, lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, l.window.Microseconds(), RefusedTime.Microseconds())
 	})
 	switch {

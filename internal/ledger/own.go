@@ -61,7 +61,7 @@ func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ..
 		return own, nil
 	}
 	c := ofOwner(owner, generations)
-	err := l.reading(ctx, func(tx *transaction) error { return attributions(tx, own, c.String(), c.args...) })
+	err := l.runRead(ctx, func(tx *transaction) error { return attributions(tx, own, c.String(), c.args...) })
 	return own, err
 }
 
@@ -77,7 +77,7 @@ const maxRecent = 10_000
 // ones.
 func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (placed map[string]Attribution, err error) {
 	placed = map[string]Attribution{}
-	err = l.reading(ctx, func(tx *transaction) error {
+	err = l.runRead(ctx, func(tx *transaction) error {
 		return attributions(tx, placed, recentlyPlaced, within.Microseconds(), maxRecent)
 	})
 	return placed, err
@@ -98,7 +98,7 @@ type State struct {
 // refund or a deletion. If there are more than maxRecent such generations, it returns the latest ones.
 func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended map[string]State, err error) {
 	ended = map[string]State{}
-	err = l.reading(ctx, func(tx *transaction) error {
+	err = l.runRead(ctx, func(tx *transaction) error {
 		return tx.query(func(row scanner) error {
 			generation, one := "", State{}
 			err := row.Scan(&generation, &one.Status, &one.Deleted)

@@ -78,13 +78,13 @@ func (l Limits) budgets(owner string, at time.Time, used []usage) (all []Budget)
 	for _, b := range l.periods(at) {
 		if b.LimitCents != unlimited {
 			u, _ := b.find(owner, "", used)
-			all = append(all, b.with(u))
+			all = append(all, b.withUsage(u))
 		}
 	}
 	return all
 }
 
-func (b Budget) with(u usage) Budget {
+func (b Budget) withUsage(u usage) Budget {
 	b.SpentCents, b.ReservedCents = u.spent, u.reserved
 	return b
 }

@@ -21,7 +21,7 @@ type pool struct {
 
 	mu     sync.Mutex
 	kept   map[string]statement // translated statements, keyed by their text before translation
-	wanted []string             // untranslated texts of the statements that [pool.prepare] prepares next
+	wanted []string             // untranslated texts of the statements that [pool.prepareUsed] prepares next
 }
 
 // statement is a statement in the dialect of a database. prepared is nil until the statement is prepared.
@@ -30,9 +30,9 @@ type statement struct {
 	prepared *sql.Stmt
 }
 
-// The method prepare prepares the statements that were executed for the first time since its previous call. It must be called
+// prepareUsed prepares the statements that were executed for the first time since its previous call. It must be called
 // before a transaction begins: it needs a free connection, and the transaction may use the only one.
-func (p *pool) prepare(ctx context.Context) {
+func (p *pool) prepareUsed(ctx context.Context) {
 	p.mu.Lock()
 	wanted := p.wanted
 	p.wanted = nil

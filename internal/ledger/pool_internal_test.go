@@ -27,7 +27,7 @@ func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 				if err := l.tx(t.Context(), changes); err != nil {
 					t.Fatal(err)
 				}
-				if err := l.reading(t.Context(), reads); err != nil {
+				if err := l.runRead(t.Context(), reads); err != nil {
 					t.Fatal(err)
 				}
 				if n > 0 { // skips the first transaction, which only records the statements to prepare

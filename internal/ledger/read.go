@@ -53,7 +53,7 @@ func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
 
 // read returns the orders that match an SQL condition. tables is the FROM clause of the query.
 func (l *Ledger) read(ctx context.Context, tables, condition string, args ...any) (all []Order, err error) {
-	err = l.reading(ctx, func(tx *transaction) error {
+	err = l.runRead(ctx, func(tx *transaction) error {
 		all, err = l.ordersOf(tx, "", tables, condition, args...)
 		return err
 	})

@@ -10,7 +10,7 @@ import (
 // recognize marks the ledger as a copy if pg_restore has moved it to another database. It returns an error if the ledger is
 // sealed.
 func (l *Ledger) recognize(ctx context.Context) error {
-	return l.once(ctx, l.writes, nil, func(tx *transaction) error {
+	return l.runOnce(ctx, l.writes, nil, func(tx *transaction) error {
 		if err := tx.compareDatabase(); err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ func (l *Ledger) migrate(ctx context.Context) (applied []string, err error) {
 	files := l.dialect.migrations()
 	version, err := schemaVersion(ctx, l.dialect, l.writes)
 	if err == nil && version < int64(len(files)) {
-		err = l.once(ctx, l.writes, nil, func(tx *transaction) error {
+		err = l.runOnce(ctx, l.writes, nil, func(tx *transaction) error {
 			applied, err = tx.migrate(files)
 			return err
 		})

@@ -35,7 +35,7 @@ func (s Stores) Own() []string {
 // StoreName returns the name that identifies the ledger in the store for copies of results. If the ledger has no name yet,
 // StoreName first sets the name to suggested.
 func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error) {
-	return l.tie(ctx, storeFact, suggested)
+	return l.storeOnce(ctx, storeFact, suggested)
 }
 
 // Stores returns the ledger's current and former names in its store.

@@ -40,7 +40,7 @@ type OwnerSummary struct {
 // Summary returns the totals of the ledger. If owners is true, it includes the totals of each owner. It computes the totals
 // from the budgets table. Of the orders table, it reads only orders without an outcome.
 func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error) {
-	err = l.reading(ctx, func(tx *transaction) error {
+	err = l.runRead(ctx, func(tx *transaction) error {
 		s = Summary{}
 		now, err := tx.now()
 		if err == nil {
@@ -101,7 +101,7 @@ func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (al
 
 // summarizeBudgets sets [OwnerSummary.Budgets] of each owner.
 func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now time.Time) error {
-	used, err := tx.used(now, "TRUE")
+	used, err := tx.budgetUsage(now, "TRUE")
 	teams := l.teams()
 	for i, o := range owners {
 		owners[i].Budgets = teams[o.Owner].Limits.budgets(o.Owner, now, used)
@@ -109,9 +109,9 @@ func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now ti
 	return err
 }
 
-// used returns the usage of owners' budgets for the current day and month. It includes only budgets that match the SQL
+// budgetUsage returns the usage of owners' budgets for the current day and month. It includes only budgets that match the SQL
 // condition. It never includes the budgets for label values.
-func (t *transaction) used(now time.Time, condition string, args ...any) ([]usage, error) {
+func (t *transaction) budgetUsage(now time.Time, condition string, args ...any) ([]usage, error) {
 	periods := Limits{}.periods(now)
 	return collect(t, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) AND `+condition,
 		slices.Concat([]any{periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro()}, args)...)
@@ -122,12 +122,12 @@ func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all 
 	if limits == (Limits{}) {
 		return nil, nil
 	}
-	err = l.reading(ctx, func(tx *transaction) error {
+	err = l.runRead(ctx, func(tx *transaction) error {
 		now, err := tx.now()
 		if err != nil {
 			return err
 		}
-		used, err := tx.used(now, "owner = $3", owner)
+		used, err := tx.budgetUsage(now, "owner = $3", owner)
 		all = limits.budgets(owner, now, used)
 		return err
 	})

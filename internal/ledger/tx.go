@@ -42,14 +42,14 @@ const maxAttempts = 5
 // [*Contradiction], ctx.Err(), an [*Unavailable], a [*Busy], or a [*Doubt]. After any error except a [*Doubt], nothing was
 // committed. If tx retries, for example after a conflict, it runs do again.
 func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
-	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
+	return l.retried(ctx, func(ctx context.Context) error { return l.runOnce(ctx, l.writes, nil, do) })
 }
 
-// The method reading runs the function do, and runs it again for each retry. The queries of do are executed outside a
+// runRead runs the function do, and runs it again for each retry. The queries of do are executed outside a
 // transaction. They have no spans, because almost every call has such a query, and a span would cost as much as the query.
-func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
+func (l *Ledger) runRead(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error {
-		l.reads.prepare(ctx)
+		l.reads.prepareUsed(ctx)
 		return do(&transaction{querier: l.reads, pool: l.reads, ctx: ctx, l: l, statements: l.statements.untraced()})
 	})
 }
@@ -69,9 +69,9 @@ func (l *Ledger) retried(ctx context.Context, do func(context.Context) error) (e
 	return err
 }
 
-// The method once runs the function do in a transaction, without retries.
-func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do func(*transaction) error) error {
-	p.prepare(ctx)
+// runOnce runs the function do in a transaction, without retries.
+func (l *Ledger) runOnce(ctx context.Context, p *pool, options *sql.TxOptions, do func(*transaction) error) error {
+	p.prepareUsed(ctx)
 	tx, err := p.BeginTx(ctx, options)
 	if err != nil {
 		return err
@@ -103,12 +103,12 @@ func (t *transaction) publish() {
 		}
 	}
 	if t.jobAdded {
-		ring(t.l.jobAdded)
+		signal(t.l.jobAdded)
 	}
 }
 
-// ring sends a signal to a channel, unless the channel is full.
-func ring(bell chan struct{}) {
+// signal sends a signal to a channel, unless the channel is full.
+func signal(bell chan struct{}) {
 	select {
 	case bell <- struct{}{}:
 	default:
@@ -258,7 +258,7 @@ func scanText(row scanner, text *string) error { return row.Scan(text) }
 // askOne runs a query outside a transaction, and scans its only row into the given variables. If there is no row, the variables
 // remain unchanged.
 func (l *Ledger) askOne(ctx context.Context, into []any, query string, args ...any) error {
-	return l.reading(ctx, func(tx *transaction) error {
+	return l.runRead(ctx, func(tx *transaction) error {
 		_, err := tx.maybeRow(into, query, args...)
 		return err
 	})
@@ -266,7 +266,7 @@ func (l *Ledger) askOne(ctx context.Context, into []any, query string, args ...a
 
 // ask runs a query outside a transaction, and returns its rows. scan reads one row.
 func ask[T any](ctx context.Context, l *Ledger, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {
-	err = l.reading(ctx, func(tx *transaction) error {
+	err = l.runRead(ctx, func(tx *transaction) error {
 		all, err = collect(tx, scan, query, args...)
 		return err
 	})

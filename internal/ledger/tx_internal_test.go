@@ -18,7 +18,7 @@ func TestSlowQueryFailsAtTimeoutOrCallerDeadline(t *testing.T) {
 			<-tx.ctx.Done()
 			return tx.ctx.Err()
 		}
-		for name, question := range map[string]func(context.Context, func(*transaction) error) error{"a transaction": l.tx, "a read": l.reading} {
+		for name, question := range map[string]func(context.Context, func(*transaction) error) error{"a transaction": l.tx, "a read": l.runRead} {
 			began := time.Now()
 			err := question(t.Context(), waits)
 			if slow, ok := errors.AsType[*Busy](err); !ok || !errors.Is(slow, context.DeadlineExceeded) || time.Since(began) != AnswerTime {

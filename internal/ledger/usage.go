@@ -121,7 +121,7 @@ func (q UsageQuery) sources(c *clauses) string {
 	last := max(first, end/microsecondsOfDay*microsecondsOfDay)
 	all := []string{
 		q.ofOrders(c, "state = {open} AND retry_time >= 0", "order_time + 0", start, end),
-		`SELECT 0 AS d0, start_time, owner, caller, model_id, '', orders, failed, 0, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents FROM rollups WHERE ` + q.between(c, "TRUE", "start_time", first, last),
+		`SELECT 0 AS d0, start_time, owner, caller, model_id, '', orders, failed, 0, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents FROM rollups WHERE ` + q.addTimeRange(c, "TRUE", "start_time", first, last),
 	}
 	for _, part := range [][2]int64{{start, first}, {last, end}} {
 		if part[0] < part[1] {
@@ -139,17 +139,17 @@ var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int64) string {
 	label := "''"
 	if slices.Contains(q.By, ByLabel) {
-		label = c.with("COALESCE((SELECT value FROM labels WHERE order_id = orders.id AND name = %s), '')", q.LabelName)
+		label = c.bind("COALESCE((SELECT value FROM labels WHERE order_id = orders.id AND name = %s), '')", q.LabelName)
 	}
-	return `SELECT 0 AS d0, order_time AS start_time, owner, caller, model_id, ` + label + ` AS label, ` + counts + ` FROM orders WHERE ` + q.between(c, condition, time, start, end)
+	return `SELECT 0 AS d0, order_time AS start_time, owner, caller, model_id, ` + label + ` AS label, ` + counts + ` FROM orders WHERE ` + q.addTimeRange(c, condition, time, start, end)
 }
 
-// The method between adds a time range, from start (inclusive) to end (exclusive), to an SQL condition. The parameter time is
+// addTimeRange adds a time range, from start (inclusive) to end (exclusive), to an SQL condition. The parameter time is
 // the SQL expression for the time. If the query has an owner, the condition also selects only the rows of that owner.
-func (q UsageQuery) between(c *clauses, condition, time string, start, end int64) string {
-	condition = c.with(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
+func (q UsageQuery) addTimeRange(c *clauses, condition, time string, start, end int64) string {
+	condition = c.bind(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
 	if q.Owner != nil {
-		condition += c.with(" AND owner = %s", *q.Owner)
+		condition += c.bind(" AND owner = %s", *q.Owner)
 	}
 	return condition
 }

@@ -107,7 +107,7 @@ func Verify(ctx context.Context, url string, differs func(Difference)) (Verified
 // Verify is like the function [Verify], but checks an open ledger. It reads one snapshot, and has no timeout. In an in-memory
 // ledger, it checks only the orders. It skips the budgets, because they include orders that were deleted from memory.
 func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verified, err error) {
-	err = l.once(ctx, l.reads, l.dialect.snapshot, func(tx *transaction) error {
+	err = l.runOnce(ctx, l.reads, l.dialect.snapshot, func(tx *transaction) error {
 		err := tx.row([]any{&v.Orders, &v.Budgets}, `SELECT (SELECT COUNT(*) FROM orders), (SELECT COUNT(*) FROM budgets)`)
 		for n, c := range comparisons {
 			if err == nil && (n == 0 || l.IsDurable()) {

@@ -17,18 +17,18 @@ const databaseIdentity = `((SELECT oid FROM pg_database WHERE datname = current_
 // init sets the replacers for the placeholders in statements. A placeholder is replaced with an expression that differs
 // between PostgreSQL and SQLite, or with the value of a constant.
 func init() {
-	postgres.words = words("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{same database}", "(SELECT value FROM facts WHERE name = '"+databaseFact+"') = "+databaseIdentity, "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED",
+	postgres.words = newReplacer("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{same database}", "(SELECT value FROM facts WHERE name = '"+databaseFact+"') = "+databaseIdentity, "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED",
 		"{in ids}", "= ANY (ARRAY(SELECT json_array_elements_text($1::json)))", "{in times}", "= ANY (ARRAY(SELECT json_array_elements_text($2::json)::BIGINT))", "{ids}", "json_array_elements_text($1::json) AS ids (id)",
 		"{bytes}", `COLLATE "C"`, "{labels}", "json_each_text($1::json) AS labels (name, value)", "{labels of order}", "(SELECT json_object_agg(name, value)::TEXT FROM labels WHERE order_id = orders.id AND orders.erased = 0)",
 		"{month of order_time}", "(EXTRACT(EPOCH FROM date_trunc('month', to_timestamp(order_time / 1000000) AT TIME ZONE 'UTC')) * 1000000)::BIGINT")
-	sqlite.words = words("{now}", "easel_now()", "{same database}", "TRUE", "{lock}", "", "{lock at once}", "", "{take}", "",
+	sqlite.words = newReplacer("{now}", "easel_now()", "{same database}", "TRUE", "{lock}", "", "{lock at once}", "", "{take}", "",
 		"{in ids}", "IN (SELECT value FROM json_each($1))", "{in times}", "IN (SELECT value FROM json_each($2))", "{ids}", "(SELECT value AS id FROM json_each($1)) AS ids", " {bytes}", "", "{labels}", "(SELECT key AS name, value FROM json_each($1)) AS labels", "{labels of order}", "(SELECT json_group_object(name, value) FROM labels WHERE order_id = orders.id AND orders.erased = 0)",
 		"{month of order_time}", "CAST(strftime('%s', order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000")
 }
 
-// words returns a replacer for the placeholders in statements. The parameter own lists the placeholders whose replacements
-// depend on the database system, each followed by its replacement.
-func words(own ...string) *strings.Replacer {
+// newReplacer returns a replacer for the placeholders in statements. The parameter own lists the placeholders whose
+// replacements depend on the database system, each followed by its replacement.
+func newReplacer(own ...string) *strings.Replacer {
 	for name, constant := range map[string]int{
 		"{most open}": MostOpen, "{most refused}": MostRefused,
 		"{open}": int(lifecycle.Open), "{placed}": int(lifecycle.Placed), "{refused}": int(lifecycle.Refused),

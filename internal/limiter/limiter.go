@@ -170,7 +170,7 @@ func (l *Limiter) lateness(w *Permit, now time.Time) error {
 	if w.Class != Read || w.deadline.IsZero() || l.starts < minStarts {
 		return nil
 	}
-	wait := l.queue.before(w.owner) / float64(l.starts) * float64(now.Sub(l.busy))
+	wait := l.queue.countBefore(w.owner) / float64(l.starts) * float64(now.Sub(l.busy))
 	if late := now.Add(time.Duration(wait)).Sub(w.deadline); late > 0 {
 		return &Error{RetryAfter: max(firstPause, late)}
 	}
@@ -180,7 +180,7 @@ func (l *Limiter) lateness(w *Permit, now time.Time) error {
 // newError returns the error for a request that got no permit. RetryAfter is the remaining time of the pause, but at least
 // firstPause.
 func (l *Limiter) newError(now time.Time) *Error {
-	return &Error{RetryAfter: max(firstPause, l.pause.left(now))}
+	return &Error{RetryAfter: max(firstPause, l.pause.remaining(now))}
 }
 
 // review rejects the queued requests that the daily cap no longer allows, or whose deadlines are before the end of the
@@ -231,7 +231,7 @@ func (l *Limiter) next(now time.Time) (_ *Permit, check time.Duration) {
 	if len(l.queue.waiting) == 0 || l.pause.probe != nil || l.inFlight >= int(l.limit) {
 		return nil, 0
 	}
-	if left := l.pause.left(now); left > 0 {
+	if left := l.pause.remaining(now); left > 0 {
 		return nil, left
 	}
 	delay, free, reserved := l.pollDelay(1, now), int(l.limit)-l.inFlight, int(l.limit)/reservedPart

@@ -21,8 +21,8 @@ type pause struct {
 	row    int     // number of consecutive pauses; reset when the catalog has served or rejected a probe
 }
 
-// left returns the remaining time of the pause.
-func (p *pause) left(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
+// remaining returns the remaining time of the pause.
+func (p *pause) remaining(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
 
 // begin starts or extends a pause after a request with the result r. If isLate is true, the request was sent before
 // the latest pause began. Such a late result does not count as another pause, and extends the current one only if
@@ -54,7 +54,7 @@ func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	case Failed: // the other requests would fail too, so the pause starts again
 		p.begin(Result{Outcome: p.reason}, false, now)
 	default: // a late result may have extended the pause
-		if p.closed = p.left(now) > 0; !p.closed {
+		if p.closed = p.remaining(now) > 0; !p.closed {
 			p.row = 0
 		}
 	}

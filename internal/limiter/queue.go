@@ -71,10 +71,10 @@ func (w *Permit) isBefore(other *Permit) bool {
 	return cmp.Or(cmp.Compare(w.owner.tag, other.owner.tag), cmp.Compare(w.Class, other.Class), w.Arrived.Compare(other.Arrived)) < 0
 }
 
-// The method before estimates how many waiting requests start earlier than the owner's newest request. All other
+// countBefore estimates how many waiting requests start earlier than the owner's newest request. All other
 // waiting requests of the owner count. Requests of other owners count if they may start in the meantime, according to
 // their owners' weights.
-func (q *queue) before(own *owner) (n float64) {
+func (q *queue) countBefore(own *owner) (n float64) {
 	round := float64(own.waiting) / own.weight
 	for _, o := range q.owners {
 		n += min(float64(o.waiting), round*o.weight)

@@ -75,7 +75,7 @@ func (l *Limiter) Polls() (n int, next time.Time) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pause.left(now) > 0 {
+	if l.pause.remaining(now) > 0 {
 		return 0, l.pause.until
 	}
 	waiting := 0

@@ -57,14 +57,14 @@ func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *s
 // whether the catalog responds. It returns true if Easel now treats the generation as deleted.
 func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generationID string) (deleted bool) {
 	_, err := o.Catalog.Account(ctx, cred)
-	deleted, failed := o.absent(ctx, cred, generationID, err == nil)
+	deleted, failed := o.recordAbsence(ctx, cred, generationID, err == nil)
 	return deleted && failed == nil
 }
 
-// The method absent records in the ledger that a read did not find a generation. The parameter witnessed is true if another
+// recordAbsence records in the ledger that a read did not find a generation. The parameter witnessed is true if another
 // read with the same API key has succeeded. If Easel now treats the generation as deleted, the method returns true and notifies
 // the generation's watchers.
-func (o *Orders) absent(ctx context.Context, cred catalog.Credential, generationID string, witnessed bool) (deleted bool, err error) {
+func (o *Orders) recordAbsence(ctx context.Context, cred catalog.Credential, generationID string, witnessed bool) (deleted bool, err error) {
 	seen := ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Witnessed: witnessed}, APIKey: cred.ForwardedSum()}
 	effect, err := o.observe(ctx, generationID, seen)
 	if effect.Deleted {

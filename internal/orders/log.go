@@ -11,9 +11,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// about returns the log attributes of an order. With a forwarded API key, it omits the owner, because the owner is derived from
-// that API key.
-func about(order ledger.Order, cred catalog.Credential) []any {
+// logAttributes returns the log attributes of an order. With a forwarded API key, it omits the owner, because the owner is
+// derived from that API key.
+func logAttributes(order ledger.Order, cred catalog.Credential) []any {
 	all := []any{"order", order.ID, "model", order.ModelID, "idempotency_key", order.IdempotencyKey}
 	if cred.IsShared() {
 		all = append(all, "owner", order.Owner, "caller", order.Caller)

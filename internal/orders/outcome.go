@@ -50,7 +50,7 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	case failed != nil:
 		err = unknown(failed)
 	case step.Answer == lifecycle.Replay:
-		s.generation, s.err = s.named(ctx, g, step), nil
+		s.generation, s.err = s.placedGeneration(ctx, g, step), nil
 		s.orders.ordered(ctx, s, nil)
 		return
 	case step.Answer == lifecycle.NotPlaced:
@@ -80,7 +80,7 @@ func (s *submission) recordProblem(ctx context.Context, err error) {
 func (s *submission) logRefusal(ctx context.Context, err error) {
 	refusal, ok := errors.AsType[*catalog.Error](err)
 	if why := problem(err); ok && refusal.Withheld != 0 && why != s.order.Problem {
-		s.orders.Logger.WarnContext(ctx, "resend rejected; order may exist", s.about("refusal", why)...)
+		s.orders.Logger.WarnContext(ctx, "resend rejected; order may exist", s.logAttributes("refusal", why)...)
 	}
 }
 
@@ -140,10 +140,10 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	return step, err
 }
 
-// The method named returns the generation to report for the order: the parameter g if the ledger has recorded it, and otherwise
+// placedGeneration returns the generation to report for the order: the parameter g if the ledger has recorded it, and otherwise
 // a queued generation with the recorded ID. It logs contradictions between the catalog and the ledger, and a charge that
 // exceeds the quote.
-func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
+func (s *submission) placedGeneration(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
 		s.fault(ctx, "second generation for an order, or a generation for an order that an operator declared rejected", g.ID)
 	}
@@ -151,7 +151,7 @@ func (s *submission) named(ctx context.Context, g catalog.Generation, step lifec
 		g = catalog.Generation{ID: step.Order.Generation, ModelID: s.order.ModelID, State: catalog.StateQueued, ObserveTime: time.Now()}
 	}
 	if g.CostCents != nil && *g.CostCents > s.order.ReservedCents && s.order.ReservedCents > 0 {
-		s.orders.dearer(ctx, s.order.ReservedCents, *g.CostCents, s.about("generation", g.ID)...)
+		s.orders.reportExcess(ctx, s.order.ReservedCents, *g.CostCents, s.logAttributes("generation", g.ID)...)
 	}
 	return g
 }
@@ -172,7 +172,7 @@ func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 
 // The method fault logs a contradiction between the catalog and the ledger, and increments a counter.
 func (s *submission) fault(ctx context.Context, what, generation string) {
-	s.orders.Logger.ErrorContext(ctx, "order contradiction found", s.about("contradiction", what, "generation", generation)...)
+	s.orders.Logger.ErrorContext(ctx, "order contradiction found", s.logAttributes("contradiction", what, "generation", generation)...)
 	s.orders.Ledger.Counts.Faults.Add(1)
 }
 

@@ -131,7 +131,7 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
 		asked := time.Now() // the time is read before the query, because the query may acquire a lease, which starts during the query
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
-		p.name(order)
+		p.storeOrderID(order)
 		var s *submission // nil if this process is not sending the order
 		began := false
 		switch {
@@ -147,7 +147,7 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 		case step.Action == lifecycle.Wait:
 			s = p.orders.joined(ctx, order.ID)
 		default:
-			return p.answer(order, step.Answer)
+			return p.recordedResult(order, step.Answer)
 		}
 		if receipt, done, err := p.await(ctx, s, began); done {
 			return receipt, err
@@ -155,8 +155,8 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 	}
 }
 
-// The method name stores the order's ID in *p.asked.OrderID. It does nothing if the pointer is nil or the order has no ID.
-func (p *placing) name(order ledger.Order) {
+// storeOrderID stores the order's ID in *p.asked.OrderID. It does nothing if the pointer is nil or the order has no ID.
+func (p *placing) storeOrderID(order ledger.Order) {
 	if p.asked.OrderID != nil && order.ID != "" {
 		*p.asked.OrderID = order.ID
 	}
@@ -249,7 +249,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	case err != nil:
 		return nil, p.unasked(err)
 	}
-	p.name(order)
+	p.storeOrderID(order)
 	order.Labels = p.request.Labels
 	return p.begin(ctx, order, asked), nil
 }
@@ -328,9 +328,9 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 	return s
 }
 
-// The method answer returns the result that the ledger contains for an order, so the call neither sends the order nor waits for
+// recordedResult returns the result that the ledger contains for an order, so the call neither sends the order nor waits for
 // it.
-func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, error) {
+func (p *placing) recordedResult(order ledger.Order, answer lifecycle.Answer) (Receipt, error) {
 	switch answer {
 	case lifecycle.Replay:
 		return Receipt{Generation: recordedVersion(order).Generation, Placed: placedTime(order), Replayed: true}, nil

@@ -15,7 +15,7 @@ var errRenewalDue = errors.New("lease renewal due")
 // prepare acquires a permit for an attempt. Before each attempt after the first, it also renews the lease. It returns an error
 // if no attempt may start. If the order's expire time has passed, the error has the kind [catalog.KindOrderExpired].
 func (s *submission) prepare(ctx context.Context, attempt int) (permit *limiter.Permit, err error) {
-	if err = s.over(); err == nil && attempt > 0 {
+	if err = s.stopReason(); err == nil && attempt > 0 {
 		err = s.renew(ctx)
 	}
 	if err == nil {
@@ -40,10 +40,10 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 		s.arrived = time.Now()
 	}
 	for {
-		if err := s.over(); err != nil {
+		if err := s.stopReason(); err != nil {
 			return nil, err
 		}
-		waiting, cancel := s.waits(ctx)
+		waiting, cancel := s.waitContext(ctx)
 		renewal := time.AfterFunc(time.Until(s.leased.Add(ledger.RenewAfter)), func() { cancel(errRenewalDue) })
 		permit, err := s.orders.Catalog.Acquire(waiting, s.cred, s.arrived, s.mayExist)
 		cause := context.Cause(waiting)
@@ -56,25 +56,25 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // the wait was not canceled, and no caller with a later deadline has joined, so the error is final
+		case !errors.Is(cause, context.Canceled) && !s.mayContinue(waiting): // the wait was not canceled, and no caller with a later deadline has joined, so the error is final
 			return nil, err
 		}
 	}
 }
 
-// The method lasts reports whether attempts may continue after the deadline of a wait, because a caller with a later deadline
+// mayContinue reports whether attempts may continue after the deadline of a wait, because a caller with a later deadline
 // has joined since the wait started. The parameter waiting is the context of the wait.
-func (s *submission) lasts(waiting context.Context) bool {
+func (s *submission) mayContinue(waiting context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	deadline, _ := waiting.Deadline()
 	return s.end().After(deadline)
 }
 
-// The method waits returns a context that limits the time spent waiting for a permit or for the next attempt. The context is
+// waitContext returns a context that limits the time spent waiting for a permit or for the next attempt. The context is
 // done when no caller has enough time left, the order expires, the last caller leaves, or the process stops. The returned
 // function must be called after the wait.
-func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+func (s *submission) waitContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	timed, done := context.WithDeadline(ctx, s.end())
@@ -100,7 +100,7 @@ func (s *submission) end() time.Time {
 	return end
 }
 
-// The method over returns an error if no further attempt may start. There are four reasons:
+// stopReason returns an error if no further attempt may start. There are four reasons:
 //
 //   - No caller has enough time left.
 //   - The order has expired.
@@ -109,7 +109,7 @@ func (s *submission) end() time.Time {
 //
 // If the last attempt failed, the method returns the error from that attempt. Otherwise it returns an error with an unknown
 // outcome.
-func (s *submission) over() error {
+func (s *submission) stopReason() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

@@ -122,14 +122,14 @@ func (r *Recorder) observeAll(ctx context.Context, seen map[string]ledger.Observ
 	}
 	for id, effect := range effects {
 		if effect.ExceededCents > 0 {
-			r.dearer(ctx, effect.ExceededCents, *seen[id].CostCents, "generation", id)
+			r.reportExcess(ctx, effect.ExceededCents, *seen[id].CostCents, "generation", id)
 		}
 	}
 	return effects, nil
 }
 
-// dearer logs and counts a charge that exceeds the quote.
-func (r *Recorder) dearer(ctx context.Context, quoted, cost int64, about ...any) {
+// reportExcess logs and counts a charge that exceeds the quote.
+func (r *Recorder) reportExcess(ctx context.Context, quoted, cost int64, about ...any) {
 	r.Logger.WarnContext(ctx, "charge exceeds quote", append(about, "quoted_cents", quoted, "cost_cents", cost)...)
 	r.Ledger.Counts.Dearer.Add(1)
 }

@@ -31,7 +31,7 @@ func (o *Orders) ResendAbandoned(ctx context.Context, shared catalog.Credential)
 	r := &recovery{orders: o, shared: shared, slots: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()
 	for sleep(ctx, r.outage.pause(recoverEvery)) {
-		for r.next(ctx) {
+		for r.resendNext(ctx) {
 		}
 	}
 }
@@ -54,9 +54,9 @@ func (r *recovery) isCapped(now time.Time) bool {
 	return at != nil && now.Sub(*at) < capPause
 }
 
-// The method next starts the resend of one order, if an order is due and may be sent now. It reports whether it may be called
+// resendNext starts the resend of one order, if an order is due and may be sent now. It reports whether it may be called
 // again immediately.
-func (r *recovery) next(ctx context.Context) bool {
+func (r *recovery) resendNext(ctx context.Context) bool {
 	if s, now := r.orders.Catalog.Limiter(r.shared.Tenant).State(), time.Now(); !jobs.MayAsk(r.orders.Ledger, r.orders.Catalog) || s.Paused.After(now) || r.isCapped(now) {
 		return false
 	}
@@ -82,9 +82,9 @@ func (r *recovery) next(ctx context.Context) bool {
 		}
 		r.outage.note(r.meetsOutage(ctx, err))
 	}
-	if r.outage.lasts() {
+	if r.outage.isOngoing() {
 		resend()
-		return !r.outage.lasts()
+		return !r.outage.isOngoing()
 	}
 	r.resends.Go(resend)
 	return true
@@ -158,7 +158,7 @@ func isOutage(err error) bool {
 	return upstream.Status == 0 || upstream.Status >= 500
 }
 
-func (o *outage) lasts() bool { return o.failures.Load() > 0 }
+func (o *outage) isOngoing() bool { return o.failures.Load() > 0 }
 
 // pause returns the delay before the next resend. The parameter least is the delay without an outage. The delay doubles with
 // each consecutive resend that failed because of an outage, up to outagePauseMax.

@@ -113,7 +113,7 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 	read, err := o.Catalog.Polls().Generation(ctx, cred, one.Generation)
 	switch {
 	case catalog.IsAbsent(err):
-		_, err := o.absent(ctx, cred, one.Generation, l.witness(ctx))
+		_, err := o.recordAbsence(ctx, cred, one.Generation, l.witness(ctx))
 		return l.proceed(err)
 	case err != nil && !l.witness(ctx):
 		return err

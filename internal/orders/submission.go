@@ -63,8 +63,8 @@ const (
 	doubtful                 // an attempt was rejected, but not definitely (see isDefinite), so the order may exist
 )
 
-// after returns the progress after one more attempt. posted and err are the result of that attempt.
-func (p progress) after(posted catalog.Posted, err error) progress {
+// addAttempt returns the progress after one more attempt. posted and err are the result of that attempt.
+func (p progress) addAttempt(posted catalog.Posted, err error) progress {
 	isRejected := posted == catalog.Answered && err != nil
 	switch {
 	case posted == catalog.NotSent, p == doubtful:
@@ -153,7 +153,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.progress = s.progress.after(posted, err)
+	s.progress = s.progress.addAttempt(posted, err)
 	s.mayExist = s.mayExist || posted == catalog.Unknown
 	s.last = s.withheld(err)
 	switch catalog.KindOf(err) {
@@ -192,8 +192,8 @@ func (o *Orders) backoff(attempt int, err error) time.Duration {
 // pause waits for d before the next attempt, and renews the lease while it waits. It returns earlier if no further attempt may
 // start.
 func (s *submission) pause(ctx context.Context, d time.Duration) {
-	for due := time.Now().Add(d); time.Now().Before(due) && s.over() == nil; {
-		waiting, cancel := s.waits(ctx)
+	for due := time.Now().Add(d); time.Now().Before(due) && s.stopReason() == nil; {
+		waiting, cancel := s.waitContext(ctx)
 		sleep(waiting, min(time.Until(due), time.Until(s.leased.Add(ledger.RenewAfter))))
 		cancel(nil)
 		if time.Since(s.leased) < ledger.RenewAfter {
@@ -289,13 +289,15 @@ func answerBy(ctx context.Context) time.Time {
 	return deadline.Add(-min(time.Until(deadline)/10, 100*time.Millisecond))
 }
 
-// about returns the log attributes of the order, followed by the given attributes.
-func (s *submission) about(more ...any) []any { return append(about(s.order, s.cred), more...) }
+// logAttributes returns the log attributes of the order, followed by the given attributes.
+func (s *submission) logAttributes(more ...any) []any {
+	return append(logAttributes(s.order, s.cred), more...)
+}
 
 // debug logs a debug message about the order.
 func (s *submission) debug(ctx context.Context, message string, more ...any) {
 	if s.orders.Logger.Enabled(ctx, slog.LevelDebug) {
-		s.orders.Logger.DebugContext(ctx, message, s.about(more...)...)
+		s.orders.Logger.DebugContext(ctx, message, s.logAttributes(more...)...)
 	}
 }
 

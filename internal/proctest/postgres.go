@@ -123,14 +123,14 @@ func (p *Postgres) Database(t testing.TB) string {
 			return url
 		}
 		t.Logf("create a database: %v; the log of PostgreSQL ends with:\n%s", err, p.log())
-		if attempt == 3 || !p.answers(t.Context()) {
+		if attempt == 3 || !p.waitUntilReady(t.Context()) {
 			t.FailNow()
 		}
 	}
 }
 
-// Postgres.answers waits until the server accepts connections, for at most a minute, and reports whether it does.
-func (p *Postgres) answers(ctx context.Context) bool {
+// waitUntilReady waits until the server accepts connections, for at most a minute, and reports whether it does.
+func (p *Postgres) waitUntilReady(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return p.ping(ctx) == nil

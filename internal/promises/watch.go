@@ -60,7 +60,7 @@ func statesGoForwards(r *Run, say Say) {
 		// If the catalog may have reverted the state, a process remembers the later state only while it has an open watch of
 		// the generation. So the read is compared only with the latest update of an open watch.
 		if e.Kind == Read && r.mayLie(e.At) {
-			if before = delivered.watches(e); before.Kind == "" {
+			if before = delivered.latest(e); before.Kind == "" {
 				continue
 			}
 			known = true
@@ -89,9 +89,9 @@ func (d deliveries) add(e Event) {
 	}
 }
 
-// The method watches returns the latest update about e.Generation that e.Process has delivered to a watch. It returns a zero
+// latest returns the latest update about e.Generation that e.Process has delivered to a watch. It returns a zero
 // Event if that watch has ended, or if the update was delivered less than one second before e.
-func (d deliveries) watches(e Event) Event {
+func (d deliveries) latest(e Event) Event {
 	delivered := d.last[[2]string{e.Process, e.Generation}]
 	if d.over[fmt.Sprint(delivered.Actor, delivered.Stream)] || e.At-delivered.At < time.Second {
 		return Event{}

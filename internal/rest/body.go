@@ -26,9 +26,9 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// The function readable returns a handler that rejects a request if its path or query is not valid UTF-8. Otherwise, the
+// rejectInvalidUTF8 returns a handler that rejects a request if its path or query is not valid UTF-8. Otherwise, the
 // handler calls tidyPath and then next.
-func readable(next http.Handler) http.Handler {
+func rejectInvalidUTF8(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := checkText(r.URL); err != nil {
 			writeError(w, r, err)
@@ -58,7 +58,7 @@ type entrance struct {
 
 func newEntrance(calls Calls) entrance {
 	e := entrance{calls, map[string]string{}}
-	bindings(func(m protoreflect.MethodDescriptor, route binding) {
+	visitRoutes(func(m protoreflect.MethodDescriptor, route binding) {
 		e.methods[route.verb+" "+bareTemplate(route.template)] = service.FullMethod(m)
 	})
 	e.methods[http.MethodHead+" "+contentPath] = downloadMethod
@@ -139,7 +139,7 @@ func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, err
 // decodeBody decodes the body of r into req. If the body is empty, it does not change req.
 func decodeBody(r *http.Request, req proto.Message) error {
 	if err := (wholeJSON{}).NewDecoder(r.Body).Decode(req); err != nil && !errors.Is(err, io.EOF) {
-		return service.InvalidRequest(unreadable(err.Error()))
+		return service.InvalidRequest(newParseViolation(err.Error()))
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type downloads struct {
 	content openContent
 }
 
-// downloads.serve serves a result as a plain file, with ranges and ETags. The request runs through the server's chain of
+// serve serves a result as a plain file, with ranges and ETags. The request runs through the server's chain of
 // processing steps, like any other call. The bytes are copied directly from the service to the response.
 //
 // The query parameters readOffset and readLimit can select a part of the result. That part is then served as if it were the
@@ -157,9 +157,9 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	return true, nil
 }
 
-// fit is like [byteRange.within], but returns an error with the file's size if the range selects no byte.
+// fit is like [byteRange.resolve], but returns an error with the file's size if the range selects no byte.
 func (r byteRange) fit(size int64) (byteRange, error) {
-	part, ok := r.within(size)
+	part, ok := r.resolve(size)
 	if ok {
 		return part, nil
 	}
@@ -310,9 +310,9 @@ func position(digits string) (int64, bool) {
 	return int64(n), err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// within returns the range of bytes that r selects in a file of the given size, as the positions of its first and last byte. It
-// returns false if r selects no byte.
-func (r byteRange) within(size int64) (byteRange, bool) {
+// resolve returns the range of bytes that r selects in a file of the given size, as the positions of its first and last byte.
+// It returns false if r selects no byte.
+func (r byteRange) resolve(size int64) (byteRange, bool) {
 	if r.suffix {
 		r = byteRange{first: max(0, size-r.first), last: unbounded}
 	}

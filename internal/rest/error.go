@@ -60,7 +60,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &bad):
 		err = service.InvalidRequest(service.Violation{Description: "the path contains an invalid percent escape; write a literal % as %25"})
 	case ok && st.Code() == codes.InvalidArgument && service.Reason(st) == easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED:
-		err = service.InvalidRequest(unreadable(st.Message())) // the gateway could not parse the request
+		err = service.InvalidRequest(newParseViolation(st.Message())) // the gateway could not parse the request
 	case isOrder(r):
 		err = service.OrderFailure(err, true) // the order may have reached the catalog, although the call failed
 	}
@@ -123,9 +123,9 @@ func statusJSON(st *status.Status) []byte {
 	return body
 }
 
-// The function unreadable returns the violation for a request that the gateway can't parse. The parameter said is the parser's
+// newParseViolation returns the violation for a request that the gateway can't parse. The parameter said is the parser's
 // message, which may quote the request. Only its first 256 bytes are used.
-func unreadable(said string) service.Violation {
+func newParseViolation(said string) service.Violation {
 	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson randomly replaces a space with a no-break space
 	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")
 	v := service.Violation{Description: "the request can't be read: " + said}

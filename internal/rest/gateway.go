@@ -106,8 +106,8 @@ func bareTemplate(template string) string {
 	return strings.NewReplacer("=**}", "}", "=*}", "}").Replace(template)
 }
 
-// The function bindings calls the function visit for every HTTP route of every method in the contract.
-func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
+// visitRoutes calls the function visit for every HTTP route of every method in the contract.
+func visitRoutes(visit func(protoreflect.MethodDescriptor, binding)) {
 	service.Methods(func(m protoreflect.MethodDescriptor) {
 		rule, ok := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 		if !ok {

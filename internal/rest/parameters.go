@@ -24,7 +24,7 @@ type parameters map[string]map[string]string
 
 func newParameters() parameters {
 	known := parameters{}
-	bindings(func(m protoreflect.MethodDescriptor, b binding) {
+	visitRoutes(func(m protoreflect.MethodDescriptor, b binding) {
 		names := map[string]string{}
 		if !b.inBody {
 			addNames(names, m.Input(), "", "", b.inPath)
@@ -134,7 +134,7 @@ func query(r *http.Request, req proto.Message, fromPath ...string) error {
 		paths = append(paths, []string{field})
 	}
 	if err := runtime.PopulateQueryParameters(req, r.Form, utilities.NewDoubleArray(paths)); err != nil {
-		return service.InvalidRequest(unreadable(err.Error()))
+		return service.InvalidRequest(newParseViolation(err.Error()))
 	}
 	return nil
 }

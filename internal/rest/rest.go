@@ -66,7 +66,7 @@ func New(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rest: %w", err)
 	}
-	handler := crossorigin.RefuseWrites(readable(gateway), writeError)
+	handler := crossorigin.RefuseWrites(rejectInvalidUTF8(gateway), writeError)
 	handler = crossorigin.PublicHosts(config.AllowedHosts, config.Addr).RefuseOthers(handler, writeError)
 	return limitReads(limitWrites(securityHeaders(traceRequests(handler)))), nil
 }

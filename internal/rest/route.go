@@ -22,17 +22,17 @@ func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template, m := routeTemplate(r), matchedOf(r.Context())
 		if m.probe {
-			m.found = !rejects(r.Method, template)
+			m.found = !isRejecting(r.Method, template)
 			return
 		}
-		m.name(r, template)
+		m.setSpanName(r, template)
 		next(w, r, params)
 	}
 }
 
-// The function rejects reports whether a route exists only to reject requests. Without such a route, DELETE
+// isRejecting reports whether a route exists only to reject requests. Without such a route, DELETE
 // /v1/generations/x:watch would delete the generation with the ID "x:watch".
-func rejects(method, template string) bool {
+func isRejecting(method, template string) bool {
 	return method == http.MethodDelete && (template == waitPath || template == watchPath)
 }
 
@@ -114,9 +114,9 @@ func matchedOf(ctx context.Context) *matched {
 	return m
 }
 
-// matched.name sets the name of a request's span to the HTTP method and the route template. The path is not used, because it
+// setSpanName sets the name of a request's span to the HTTP method and the route template. The path is not used, because it
 // contains IDs.
-func (m *matched) name(r *http.Request, template string) {
+func (m *matched) setSpanName(r *http.Request, template string) {
 	m.request.Pattern = r.Method + " " + template // OpenTelemetry's handler reads this field
 	span := trace.SpanFromContext(r.Context())
 	span.SetName(m.request.Pattern)

@@ -21,7 +21,7 @@ var openPages = []string{"/", "/console", "/openapi.json"}
 
 // routes returns the REST routes of the contract, as "METHOD /template".
 func routes() (all []string) {
-	bindings(func(_ protoreflect.MethodDescriptor, b binding) { all = append(all, b.verb+" "+b.template) })
+	visitRoutes(func(_ protoreflect.MethodDescriptor, b binding) { all = append(all, b.verb+" "+b.template) })
 	return slices.Compact(all)
 }
 

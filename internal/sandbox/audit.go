@@ -64,7 +64,7 @@ func (s *Sandbox) Audit(_ context.Context, key string) (Audit, error) {
 }
 
 func (a *Audit) readEntries(from link, account int64) error {
-	return from.each(func(rows *sql.Rows) error {
+	return from.forEachRow(func(rows *sql.Rows) error {
 		var e Entry
 		var at int64
 		err := rows.Scan(&e.Kind, &e.Cents, &e.BalanceCents, &e.GenerationID, &e.Note, &at)
@@ -88,7 +88,7 @@ func (a *Audit) add(e Entry) {
 }
 
 func (a *Audit) readGenerations(from link, account int64) error {
-	return from.each(func(rows *sql.Rows) error {
+	return from.forEachRow(func(rows *sql.Rows) error {
 		var g AuditedGeneration
 		var created, finished, refunded int64
 		err := rows.Scan(&g.ID, &g.IdempotencyKey, &g.Model, &g.Status, &created, &finished, &refunded,

@@ -28,7 +28,7 @@ func (s *Sandbox) storeContent(generation int64, write func(io.Writer) error) (s
 	}
 	number := 0
 	for part := range slices.Chunk(file.Bytes(), partSize) {
-		if s.ended() {
+		if s.isClosed() {
 			return 0, "", errClosing
 		}
 		if _, err := s.db.exec(`INSERT INTO content (generation, part, bytes) VALUES (?, ?, ?)`, generation, number, part); err != nil {

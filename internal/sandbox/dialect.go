@@ -109,20 +109,20 @@ func Dialects() []Dialect {
 		{Name: "default"},
 		{
 			Name: "named", List: ShapeNamed, Record: ShapeNamed, Errors: ErrorNested, Refund: RefundAtOnce, ShowRunning: true,
-			Words: words("balanceCents=balance_cents inputFields=input_fields modelId=model_id costCents=charged_cents createdAt=created_at " +
+			Words: parseWords("balanceCents=balance_cents inputFields=input_fields modelId=model_id costCents=charged_cents createdAt=created_at " +
 				"finishedAt=finished_at contentUrl=content_url textOutput=text_output failureReason=failure_reason priceCents=price_cents"),
 		},
 		{
 			Name: "data", List: ShapeData, Record: ShapeData, Errors: ErrorProblem, Times: TimeUnix, ExtraMembers: true, ShowRunning: true,
-			Words: words("queued=pending running=processing succeeded=completed failed=error status=state inputFields=parameters label=title"),
+			Words: parseWords("queued=pending running=processing succeeded=completed failed=error status=state inputFields=parameters label=title"),
 		},
 		{
 			Name: "page", List: ShapePage, Record: ShapePage, Errors: ErrorKeyed, Price: PriceUnit, Times: TimeUnixMilli, NoRange: true,
-			Words: words("id=generationId modelId=model inputs=input contentUrl=downloadUrl description=summary"),
+			Words: parseWords("id=generationId modelId=model inputs=input contentUrl=downloadUrl description=summary"),
 		},
 		{
 			Name: "keyed", Keyed: true, NumericIDs: true, Errors: ErrorText, Price: PriceNumber, Refund: RefundSilent, ShowRunning: true,
-			Words: words("queued=QUEUED running=RUNNING succeeded=SUCCEEDED failed=FAILED refunded=REFUNDED required=optional enum=options"),
+			Words: parseWords("queued=QUEUED running=RUNNING succeeded=SUCCEEDED failed=FAILED refunded=REFUNDED required=optional enum=options"),
 		},
 		{
 			Name: "sparse", SparseList: true, ListLimit: 2, Times: TimeAbsent,
@@ -131,8 +131,8 @@ func Dialects() []Dialect {
 	}
 }
 
-// words parses pairs of the form name=word, separated by spaces, into a map for [Dialect.Words].
-func words(pairs string) map[string]string {
+// parseWords parses pairs of the form name=word, separated by spaces, into a map for [Dialect.Words].
+func parseWords(pairs string) map[string]string {
 	all := map[string]string{}
 	for pair := range strings.FieldsSeq(pairs) {
 		name, word, _ := strings.Cut(pair, "=")

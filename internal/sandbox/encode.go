@@ -20,7 +20,7 @@ func (d Dialect) account(who account, balance, spent int64) []byte {
 	if d.ExtraMembers {
 		out["accountId"], out["organization"] = who.id, record{"id": "org_7", "name": "Studio"}
 	}
-	return d.wrap("account", d.spell(out))
+	return d.wrap("account", d.renameMembers(out))
 }
 
 // models returns the body of GET /models, which contains all models without their input fields.
@@ -88,7 +88,7 @@ func (d Dialect) field(f field) record {
 	if f.props != nil {
 		out["properties"] = d.fields(f.props)
 	}
-	return d.spell(out)
+	return d.renameMembers(out)
 }
 
 func (d Dialect) allowed(values []string) any {
@@ -110,11 +110,11 @@ func (d Dialect) price(cents int64) []byte {
 	case PriceNumber:
 		return encode(cents)
 	}
-	return d.wrap("quote", d.spell(record{"priceCents": cents}))
+	return d.wrap("quote", d.renameMembers(record{"priceCents": cents}))
 }
 
 func (d Dialect) generation(g generation, base string) []byte {
-	return d.wrap("generation", d.spell(d.members(g, base)))
+	return d.wrap("generation", d.renameMembers(d.members(g, base)))
 }
 
 func (d Dialect) generations(list []generation, base string) []byte {
@@ -126,7 +126,7 @@ func (d Dialect) generations(list []generation, base string) []byte {
 				delete(one, name)
 			}
 		}
-		items = append(items, d.spell(one))
+		items = append(items, d.renameMembers(one))
 	}
 	return d.wrapList("generations", items)
 }
@@ -208,9 +208,9 @@ func (d Dialect) wrapList(name string, items []record) []byte {
 	return encode(items)
 }
 
-// spell returns a copy of a record in which the members have the dialect's names. It does not rename members of
+// renameMembers returns a copy of a record in which the members have the dialect's names. It does not rename members of
 // nested values, such as the caller's inputs.
-func (d Dialect) spell(in record) record {
+func (d Dialect) renameMembers(in record) record {
 	out := make(record, len(in))
 	for name, v := range in {
 		out[d.Word(name)] = v

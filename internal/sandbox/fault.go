@@ -136,11 +136,11 @@ func (f Fault) Validate() error {
 		return invalid("drip", "must not be negative")
 	case f.CutAfter < 0:
 		return invalid("cutAfter", "must not be negative")
-	case !f.AfterCommit && !f.answers() && !f.alters() && f.Delay == 0 && len(f.Header) == 0:
+	case !f.AfterCommit && !f.replacesResponse() && !f.alters() && f.Delay == 0 && len(f.Header) == 0:
 		return invalid("fault", "it has no effect; GET %s lists the fields with an effect", AdminPath)
-	case f.AfterCommit && !f.answers():
+	case f.AfterCommit && !f.replacesResponse():
 		return invalid("afterCommit", "needs hang, reset, redirect, oversize, status or body")
-	case f.answers() && f.alters():
+	case f.replacesResponse() && f.alters():
 		return invalid("set", "set, contentLengthDelta, drip and cut alter the true response, which this fault replaces")
 	}
 	return nil
@@ -198,8 +198,8 @@ func (s *Sandbox) fault(template, key string) *Fault {
 	return nil
 }
 
-// Fault.answers reports whether the fault replaces the handler's response.
-func (f *Fault) answers() bool {
+// replacesResponse reports whether the fault replaces the handler's response.
+func (f *Fault) replacesResponse() bool {
 	return f.Hang || f.Reset || f.Redirect != "" || f.Oversize > 0 || f.Status != 0 || f.Body != ""
 }
 

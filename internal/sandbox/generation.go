@@ -153,7 +153,7 @@ func insertGeneration(tx link, g generation, scope int64, idempotencyKey string)
 
 // recent returns an account's newest generations, newest first. Their number is limited by the dialect's ListLimit.
 func (s *Sandbox) recent(account int64) (list []generation, err error) {
-	err = s.db.each(func(rows *sql.Rows) error {
+	err = s.db.forEachRow(func(rows *sql.Rows) error {
 		g, err := scanGeneration(rows)
 		list = append(list, g)
 		return err

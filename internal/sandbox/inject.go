@@ -17,7 +17,7 @@ func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, s
 	if f.Delay > 0 {
 		s.sleep(time.Duration(f.Delay), nil)
 	}
-	if !f.answers() {
+	if !f.replacesResponse() {
 		s.alterResponse(f, w, r, serve)
 		return
 	}
@@ -110,7 +110,7 @@ func (s *Sandbox) alterResponse(f *Fault, w http.ResponseWriter, r *http.Request
 	f.addHeader(w.Header())
 	body := kept.body.Bytes()
 	if f.Set != nil {
-		body = changed(body, f.Set)
+		body = withMembers(body, f.Set)
 	}
 	if w.Header().Get("Content-Length") != "" {
 		length := max(len(body)+int(f.ContentLengthDelta), 0)
@@ -158,10 +158,10 @@ func (b *buffer) WriteHeader(status int) { b.status = status }
 // Write implements [http.ResponseWriter].
 func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// The function changed applies the members in the map set to a JSON body, and returns the result. A member is removed if its
+// withMembers applies the members in the map set to a JSON body, and returns the result. A member is removed if its
 // value in the map is nil, and otherwise added or replaced. If body is an array, each object in the array is changed. If body
 // is neither an object nor an array, its value does not change.
-func changed(body []byte, set map[string]any) []byte {
+func withMembers(body []byte, set map[string]any) []byte {
 	var v any
 	if decode(body, &v) != nil {
 		return body

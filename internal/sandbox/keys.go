@@ -72,7 +72,7 @@ func (s *Sandbox) randomKey() string { return KeyPrefix + s.random.token(32) }
 
 // insertKey adds an API key to an account.
 func insertKey(tx link, account int64, key string) error {
-	if !visible(key, 8, 200) {
+	if !isVisible(key, 8, 200) {
 		return invalid("key", "must have 8 to 200 visible ASCII characters")
 	}
 	if _, err := findAccount(tx, key); !errors.Is(err, ErrUnknownKey) {
@@ -160,8 +160,8 @@ func digest(text string) []byte {
 	return sum[:]
 }
 
-// The function visible reports whether a string consists of minLength to maxLength visible ASCII characters.
-func visible(s string, minLength, maxLength int) bool {
+// isVisible reports whether a string consists of minLength to maxLength visible ASCII characters.
+func isVisible(s string, minLength, maxLength int) bool {
 	if len(s) < minLength || len(s) > maxLength {
 		return false
 	}

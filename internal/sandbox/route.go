@@ -109,13 +109,13 @@ func (s *Sandbox) serve(c *call, handle handler) {
 }
 
 func (s *Sandbox) admit(c *call) (err error) {
-	if s.ended() {
+	if s.isClosed() {
 		return &apiError{status: http.StatusServiceUnavailable, code: "CLOSING", message: "The catalog is closing."}
 	}
 	if c.who, err = s.authenticate(c.r); err != nil {
 		return err
 	}
-	if wait := s.wait(c.who); wait > 0 {
+	if wait := s.rateDelay(c.who); wait > 0 {
 		return &apiError{
 			status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "Too many requests.",
 			retryAfter: int(math.Ceil(wait.Seconds())),
@@ -124,10 +124,10 @@ func (s *Sandbox) admit(c *call) (err error) {
 	return c.readBody()
 }
 
-// wait returns zero if the account may send a request now, and otherwise the time until it may. It does not block. If
+// rateDelay returns zero if the account may send a request now, and otherwise the time until it may. It does not block. If
 // it returns zero, it has removed a token from the account's rate limiter. Without a rate limit, it always returns
 // zero.
-func (s *Sandbox) wait(who account) time.Duration {
+func (s *Sandbox) rateDelay(who account) time.Duration {
 	if s.cfg.RateLimit == 0 {
 		return 0
 	}
@@ -190,7 +190,7 @@ func (s *Sandbox) createGeneration(c *call) ([]byte, error) {
 		return nil, err
 	}
 	key := c.r.Header.Get("Idempotency-Key")
-	if key != "" && !visible(key, 1, 255) {
+	if key != "" && !isVisible(key, 1, 255) {
 		return nil, invalid("Idempotency-Key", "must have 1 to 255 visible ASCII characters")
 	}
 	g, replayed, err := s.create(c.who, o, key)

@@ -131,7 +131,7 @@ func (s *Sandbox) stop() error {
 	return s.db.db.Close()
 }
 
-func (s *Sandbox) ended() bool { return s.life.Err() != nil }
+func (s *Sandbox) isClosed() bool { return s.life.Err() != nil }
 
 // ServeHTTP serves the routes of the specification, which are below [BasePath].
 func (s *Sandbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -47,10 +47,10 @@ func (s link) update(query string, args ...any) (changed bool, err error) {
 	return n > 0, err
 }
 
-// each runs a query and calls the function read for each row. The function must not use the database.
+// forEachRow runs a query and calls the function read for each row. The function must not use the database.
 //
 //nolint:contextcheck // see link
-func (s link) each(read func(*sql.Rows) error, query string, args ...any) (err error) {
+func (s link) forEachRow(read func(*sql.Rows) error, query string, args ...any) (err error) {
 	rows, err := s.on.QueryContext(context.Background(), query, args...)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ func (s *Sandbox) resumeSteps() error {
 		return err
 	}
 	s.random = newRandomSource(s.cfg.Seed, generations, keys)
-	return s.db.each(func(rows *sql.Rows) error {
+	return s.db.forEachRow(func(rows *sql.Rows) error {
 		var id, due int64
 		err := rows.Scan(&id, &due)
 		s.schedule(id, due)
@@ -31,7 +31,7 @@ func (s *Sandbox) resumeSteps() error {
 func (s *Sandbox) schedule(generation, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended() {
+	if s.isClosed() {
 		return // the sandbox is closed; the next process that opens the file runs the step
 	}
 	wait := time.Until(time.Unix(0, at))
@@ -39,7 +39,7 @@ func (s *Sandbox) schedule(generation, at int64) {
 		s.sleep(wait, nil)
 		s.slots <- struct{}{}
 		defer func() { <-s.slots }()
-		if !s.ended() {
+		if !s.isClosed() {
 			s.step(generation)
 		}
 	})

@@ -103,9 +103,9 @@ var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 // because alerts would count that error as a failure of the server.
 var errUndecodable = service.InvalidRequest(service.Violation{Description: "the request can't be decoded"})
 
-// call.recovered recovers from a panic, logs it, and sets *err to errPanicked. It must be deferred, and does nothing without a
+// recoverPanic recovers from a panic, logs it, and sets *err to errPanicked. It must be deferred, and does nothing without a
 // panic.
-func (c *call) recovered(err *error) {
+func (c *call) recoverPanic(err *error) {
 	if value := recover(); value != nil {
 		c.logger.ErrorContext(c.ctx, "call panicked", "method", c.method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
 		*err = errPanicked
@@ -136,7 +136,7 @@ func (c *call) log(err error) {
 		if cause != errPanicked { //nolint:errorlint // the panic is already logged
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
-	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // health checks, reflection calls, and calls canceled before they passed all checks are too frequent for the level Info
+	case isPublic(c.method) && code == codes.OK, code == codes.Canceled && (isPublic(c.method) || !c.entered): // health checks, reflection calls, and calls canceled before they passed all checks are too frequent for the level Info
 		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(c.ctx, level, "call", attrs...)

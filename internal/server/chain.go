@@ -27,8 +27,8 @@ var longLived = map[string]bool{
 	easelv1.GenerationService_DownloadGeneration_FullMethodName: true,
 }
 
-// The function public reports whether a method needs no credential. Only the methods for health and reflection need none.
-func public(method string) bool {
+// isPublic reports whether a method needs no credential. Only the methods for health and reflection need none.
+func isPublic(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasPrefix(method, "/grpc.reflection.")
 }
 
@@ -106,7 +106,7 @@ func (c *chain) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerIn
 // run authenticates and counts a call, and then calls handle. It converts every error to a status.
 func (c *call) run(ctx context.Context, handle func(context.Context) error) error {
 	return c.fail(func() (err error) {
-		defer c.recovered(&err)
+		defer c.recoverPanic(&err)
 		ctx, err := c.authenticate(ctx)
 		if err != nil {
 			return err
@@ -124,7 +124,7 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err() // the call is already canceled, so it needs no authentication
-	case public(c.method):
+	case isPublic(c.method):
 		return ctx, nil
 	case !c.stillVerified(c.origin.tls):
 		return nil, auth.ErrUncertified
@@ -144,7 +144,7 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 // Health and reflection streams have a separate limit for each connection, so that one client can't use up the limit for all
 // clients. All other calls without a credential share one limit, as if they came from a single caller.
 func (c *call) count() (release func(), err error) {
-	if public(c.method) && c.methods[c.method].IsServerStream {
+	if isPublic(c.method) && c.methods[c.method].IsServerStream {
 		return c.probes.acquire(c.origin.peer, 1)
 	}
 	if c.methods[c.method].IsServerStream || longLived[c.method] {
@@ -187,7 +187,7 @@ func (s *checkedStream) RecvMsg(message any) error {
 	return s.call.watch(message)
 }
 
-// call.watch counts each generation ID in a WatchGenerations request as a watched render, until the call ends. It returns an
+// watch counts each generation ID in a WatchGenerations request as a watched render, until the call ends. It returns an
 // error if the number of watched renders would exceed a limit.
 func (c *call) watch(request any) error {
 	many, ok := request.(*easelv1.WatchGenerationsRequest)
@@ -207,7 +207,7 @@ func (s *checkedStream) SendMsg(message any) error {
 	err := s.ServerStream.SendMsg(message)
 	if err == nil {
 		chunk, _ := message.(*easelv1.DownloadGenerationResponse) // nil unless the message is a chunk of a download
-		s.call.sent(len(chunk.GetChunk().GetData()))
+		s.call.countMessage(len(chunk.GetChunk().GetData()))
 	}
 	return err
 }

@@ -25,7 +25,7 @@ func newPublicGRPC(config Config, chain *chain, health healthServer, certificate
 		encryption = credentials.NewTLS(newestCertificates(certificates))
 	}
 	server := grpc.NewServer(append(chain.options(originOfPeer),
-		grpc.InTapHandle(chain.tap),
+		grpc.InTapHandle(chain.rejectStrangers),
 		grpc.Creds(handshakes{encryption, chain}),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(headerBytes),

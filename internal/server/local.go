@@ -75,15 +75,15 @@ func (c *chain) originOfRequest(ctx context.Context) origin {
 		from.peer = peer
 	}
 	if chain := metadata.ValueFromIncomingContext(ctx, metadataCertificates); len(chain) > 0 {
-		from.tls = c.verified(chain)
+		from.tls = c.tlsState(chain)
 	}
 	return from
 }
 
-// chain.verified returns the TLS state of a REST client. The parameter raw is the client's certificate chain, which the HTTP
+// tlsState returns the TLS state of a REST client. The parameter raw is the client's certificate chain, which the HTTP
 // listener has verified in the handshake. If the chain is no longer valid, the state still contains it, so that stillVerified
 // returns false for the state.
-func (c *chain) verified(raw []string) *tls.ConnectionState {
+func (c *chain) tlsState(raw []string) *tls.ConnectionState {
 	state := &tls.ConnectionState{}
 	intermediates := x509.NewCertPool()
 	for _, der := range raw {
@@ -104,7 +104,7 @@ func (c *chain) verified(raw []string) *tls.ConnectionState {
 }
 
 // Call runs a call through l.chain without the in-memory connection. The function handle replaces the gRPC handler. For each
-// message that it sends, handle must pass the number of result bytes in the message to the function sent. The outgoing metadata
+// message that it sends, handle must pass the number of result bytes in the message to countMessage. The outgoing metadata
 // of ctx is the metadata of the call, as in a gRPC client.
 func (l *Local) Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error {
 	md, _ := metadata.FromOutgoingContext(ctx)
@@ -115,7 +115,7 @@ func (l *Local) Call(ctx context.Context, method string, req proto.Message, hand
 		if err := c.check(req); err != nil {
 			return err
 		}
-		return handle(ctx, c.sent)
+		return handle(ctx, c.countMessage)
 	})
 	measured.HandleRPC(ctx, &stats.End{BeginTime: c.start, EndTime: time.Now(), Error: err})
 	return err

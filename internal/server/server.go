@@ -163,7 +163,7 @@ func (s *Server) assemble() (*servers, error) {
 		_ = local.Close() // the error does not matter, because the connection was never used
 		return nil, err
 	}
-	run.http = newHTTPServer(s.config, s.chain.certified(rest))
+	run.http = newHTTPServer(s.config, s.chain.checkCertificate(rest))
 	run.admin = newAdminServer(s.config, s.config.Admin(s))
 	if s.config.MetricsAddr != "" {
 		run.metrics = newHTTPServer(s.config, s.config.Metrics(s))

@@ -20,9 +20,9 @@ const refusalLines = 100
 
 var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "unknown method; the server is older than the caller's stubs, or the name is wrong")
 
-// tap rejects a call if its credential is missing or cannot be valid. It runs before the call's message is read. It must be
-// fast, because it blocks all calls on the connection.
-func (c *chain) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+// rejectStrangers rejects a call if its credential is missing or cannot be valid. It runs before the call's message is read. It
+// must be fast, because it blocks all calls on the connection.
+func (c *chain) rejectStrangers(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if _, known := c.methods[info.FullMethodName]; !known {
 		return nil, service.Status(errUnknownMethod).Err()
 	}
@@ -35,7 +35,7 @@ func (c *chain) tap(ctx context.Context, info *tap.Info) (context.Context, error
 // admit rejects a call if its credential is missing or cannot be valid. It measures and logs the rejection, but creates no
 // span.
 func (c *chain) admit(ctx context.Context, method string, from origin) error {
-	if public(method) {
+	if isPublic(method) {
 		return nil
 	}
 	err := auth.ErrUncertified

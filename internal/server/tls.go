@@ -126,9 +126,9 @@ func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 	})
 }
 
-// chain.certified wraps a handler. It closes the connection after the response if the client's certificate is no longer
+// checkCertificate wraps a handler. It closes the connection after the response if the client's certificate is no longer
 // accepted.
-func (c *chain) certified(next http.Handler) http.Handler {
+func (c *chain) checkCertificate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.stillVerified(r.TLS) {
 			w.Header().Set("Connection", "close")

@@ -35,7 +35,7 @@ type tracing struct {
 }
 
 func newTracing() (*tracing, error) {
-	known, meter := otelgrpc.WithFilter(func(info *stats.RPCTagInfo) bool { return !public(info.FullMethodName) }), otel.Meter(scope)
+	known, meter := otelgrpc.WithFilter(func(info *stats.RPCTagInfo) bool { return !isPublic(info.FullMethodName) }), otel.Meter(scope)
 	t := &tracing{
 		calls:    otelgrpc.NewServerHandler(known),
 		refusals: otelgrpc.NewServerHandler(known, otelgrpc.WithTracerProvider(noop.NewTracerProvider())),
@@ -62,8 +62,8 @@ func (c *call) enter() {
 	}
 }
 
-// call.sent counts a sent message and the result bytes in it.
-func (c *call) sent(bytes int) {
+// countMessage counts a sent message and the result bytes in it.
+func (c *call) countMessage(bytes int) {
 	c.messages.Add(1)
 	if bytes > 0 {
 		c.bytes.Add(int64(bytes))

@@ -30,7 +30,7 @@ func accountMessage(a catalog.Account) *easelv1.Account {
 		ObserveTime:  timestamp(a.ObserveTime),
 	}
 	left := roomIn(out)
-	out.UpstreamFields = left.object("upstream_fields", a.Extra)
+	out.UpstreamFields = left.convertObject("upstream_fields", a.Extra)
 	out.OmittedFields = left.omitted
 	return out
 }
@@ -54,9 +54,9 @@ func modelMessage(m catalog.Model) *easelv1.Model {
 	}
 	if len(out.GetInputFields()) > maxFields || left.left < 0 {
 		out.InputFields, left = nil, roomIn(&easelv1.Model{ModelId: m.ID, Description: out.GetDescription()})
-		left.omit("input_fields")
+		left.addOmitted("input_fields")
 	}
-	out.UpstreamFields = left.object("upstream_fields", m.Extra)
+	out.UpstreamFields = left.convertObject("upstream_fields", m.Extra)
 	out.OmittedFields = left.omitted
 	return out
 }
@@ -81,13 +81,13 @@ func fieldMessage(f catalog.InputField, left *room) *easelv1.InputField {
 		Maximum:     f.Maximum,
 	}
 	left.left -= proto.Size(out) + fieldCost
-	out.DefaultValue = left.value("input_fields.default_value", f.Default)
+	out.DefaultValue = left.convertValue("input_fields.default_value", f.Default)
 	if len(f.Allowed) > maxAllowed {
-		left.omit("input_fields.allowed_values")
+		left.addOmitted("input_fields.allowed_values")
 	} else {
 		out.AllowedValues = left.values("input_fields.allowed_values", f.Allowed...)
 	}
-	out.UpstreamFields = left.object("input_fields.upstream_fields", f.Extra)
+	out.UpstreamFields = left.convertObject("input_fields.upstream_fields", f.Extra)
 	return out
 }
 
@@ -131,12 +131,12 @@ func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {
 	if left.left < 0 {
 		out.Result = nil
 		left = roomIn(out)
-		left.omit("text")
+		left.addOmitted("text")
 	}
-	out.Inputs = left.object("inputs", g.Inputs)
-	out.UpstreamFields = left.object("upstream_fields", g.Extra)
+	out.Inputs = left.convertObject("inputs", g.Inputs)
+	out.UpstreamFields = left.convertObject("upstream_fields", g.Extra)
 	for _, field := range g.Omitted {
-		left.omit(field)
+		left.addOmitted(field)
 	}
 	out.OmittedFields = left.omitted
 	return out

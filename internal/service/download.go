@@ -89,7 +89,7 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 		chunk.Data = data
 		next := chunk.Offset + int64(n)
 		ended := err == io.EOF //nolint:errorlint // a wrapped io.EOF means that the body was cut off
-		if ended && c.whole(next) {
+		if ended && c.isComplete(next) {
 			chunk.Summary = &easelv1.ContentSummary{SizeBytes: next}
 		}
 		if c.known != nil {
@@ -114,9 +114,9 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	}
 }
 
-// whole reports whether the bytes from Offset to end are the complete result. If the size of the result is unknown,
+// isComplete reports whether the bytes from Offset to end are the complete result. If the size of the result is unknown,
 // it may read another byte from Body to find out.
-func (c *Content) whole(end int64) bool {
+func (c *Content) isComplete(end int64) bool {
 	switch {
 	case c.Offset > 0:
 		return false

@@ -133,7 +133,7 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 		return nil, err
 	}
 	update, ok := s.cfg.Hub.Peek(auth.Of(ctx).APIKey, req.GetGenerationId())
-	if !ok || stale(update, req.GetMaxStaleness()) {
+	if !ok || isStale(update, req.GetMaxStaleness()) {
 		if update, err = s.read(ctx, req.GetGenerationId(), seen); err != nil {
 			return nil, err
 		}
@@ -144,9 +144,9 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 	return &easelv1.GetGenerationResponse{Generation: s.message(update, seen.Attribution)}, nil
 }
 
-// stale reports whether a state was observed longer ago than limit. If limit is nil, no state is stale. If limit is 0,
+// isStale reports whether a state was observed longer ago than limit. If limit is nil, no state is stale. If limit is 0,
 // every state is stale.
-func stale(u watch.Update, limit *durationpb.Duration) bool {
+func isStale(u watch.Update, limit *durationpb.Duration) bool {
 	return limit != nil && (limit.AsDuration() == 0 || time.Since(u.ObserveTime) > limit.AsDuration())
 }
 
@@ -157,7 +157,7 @@ func (s *Service) read(ctx context.Context, id string, seen order) (watch.Update
 	if err != nil {
 		return s.fallback(ctx, id, err)
 	}
-	return s.cfg.Hub.Observe(ctx, auth.Of(ctx).APIKey, read, seen.lacks(read)), nil
+	return s.cfg.Hub.Observe(ctx, auth.Of(ctx).APIKey, read, seen.mayLack(read)), nil
 }
 
 // fallback returns the state of a generation that could not be read from the catalog. If the catalog has no such

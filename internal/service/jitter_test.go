@@ -24,7 +24,7 @@ func farewells(t *testing.T, seed uint64) (times []time.Duration) {
 			t.Fatal(err)
 		}
 		for range 10 {
-			age := time.Until(s.until(t.Context()))
+			age := time.Until(s.watchEnd(t.Context()))
 			var end *closing
 			if err := s.closes(watch.ErrExpired); !errors.As(err, &end) || end.reason != easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE {
 				t.Fatal(err)

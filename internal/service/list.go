@@ -31,7 +31,7 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 		return nil, err
 	}
 	kind, unordered := listKind("orders", filter.Owner, req.GetFilter()), listKind("unordered", filter.Owner, req.GetFilter())
-	hasUnordered := !hides(ctx, filter.Owner) && len(filter.Labels) == 0
+	hasUnordered := !mustHide(ctx, filter.Owner) && len(filter.Labels) == 0
 	if last, ok := readToken(unordered, req.GetPageToken()); ok && hasUnordered {
 		return s.listUnordered(ctx, req, unordered, last)
 	}
@@ -48,7 +48,7 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 		return s.listUnordered(ctx, req, unordered, "")
 	}
 	out := &easelv1.ListGenerationsResponse{}
-	listed := s.listed(ctx, min(len(recorded), size))
+	listed := s.catalogList(ctx, min(len(recorded), size))
 	switch {
 	case len(recorded) > size:
 		recorded = recorded[:size]
@@ -160,9 +160,9 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 	return all
 }
 
-// listed returns the catalog's list, or nil if the list can't be read within [resultsTimeout]. The argument wanted is the
-// number of generations that the caller will look up in the list. If it is 0, listed sends no request and returns nil.
-func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
+// catalogList returns the catalog's list, or nil if the list can't be read within [resultsTimeout]. The argument wanted is the
+// number of generations that the caller will look up in the list. If it is 0, catalogList sends no request and returns nil.
+func (s *generations) catalogList(ctx context.Context, wanted int) *catalog.List {
 	if wanted == 0 {
 		return nil
 	}

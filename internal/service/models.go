@@ -29,7 +29,7 @@ func (s *models) ListModels(ctx context.Context, req *easelv1.ListModelsRequest)
 		return nil, err
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(m encodedModel) bool { return !auth.Of(ctx).MayUse(m.id) })
-	items, next, err := page(all, everything, encodedModel.name, encodedModel.message, "models", req.GetPageSize(), req.GetPageToken())
+	items, next, err := page(all, matchAll, encodedModel.name, encodedModel.message, "models", req.GetPageSize(), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +87,9 @@ type modelCopy struct {
 	notBefore time.Time // time before which the models are not read again
 }
 
-// serves reports whether the cached response can be returned without a request to the catalog. This is the case if the
+// isUsable reports whether the cached response can be returned without a request to the catalog. This is the case if the
 // response is younger than copyFresh, or if notBefore is in the future.
-func (c modelCopy) serves() bool {
+func (c modelCopy) isUsable() bool {
 	now := time.Now()
 	return now.Sub(c.read) < copyFresh || now.Before(c.notBefore)
 }
@@ -122,11 +122,11 @@ func (c *modelCache) close() { c.stop() }
 func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string) ([]encodedModel, error) {
 	k := copyKey{cred.Tenant, id}
 	old, known := c.find(k)
-	if known && old.serves() {
+	if known && old.isUsable() {
 		return old.models, nil
 	}
 	read := c.reads.DoChan(string(k.tenant)+"\x00"+id, func() (any, error) {
-		if newer, known := c.find(k); known && newer.serves() { // another read may have finished since the first check
+		if newer, known := c.find(k); known && newer.isUsable() { // another read may have finished since the first check
 			return newer.models, nil
 		}
 		return c.read(ctx, cred, k)

@@ -38,8 +38,8 @@ type order struct {
 // deleted.
 func (o order) exists() bool { return o.ordered && !o.Deleted }
 
-// The method lacks reports whether version v of the generation may be missing from the ledger.
-func (o order) lacks(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
+// mayLack reports whether version v of the generation may be missing from the ledger.
+func (o order) mayLack(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
 
 // see returns the ledger's information about a generation. If the caller may not see the generation of another owner,
 // the error is the same as for a generation without an order.
@@ -49,7 +49,7 @@ func (s *Service) see(ctx context.Context, id string) (order, error) {
 	whose, ok := own[id]
 	seen := order{whose, err != nil || ok}
 	switch {
-	case !hides(ctx, owner):
+	case !mustHide(ctx, owner):
 		return seen, nil // if the ledger is unavailable, the attribution is empty
 	case err == nil && !ok:
 		err = noGeneration(id)
@@ -61,7 +61,7 @@ func (s *Service) see(ctx context.Context, id string) (order, error) {
 // forwarded API keys, mayDelete returns nil, because the catalog decides.
 func (s *Service) mayDelete(ctx context.Context, id string) error {
 	owner := orderer(ctx)
-	if auth.Of(ctx).Operator || !hides(ctx, owner) {
+	if auth.Of(ctx).Operator || !mustHide(ctx, owner) {
 		return nil
 	}
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
@@ -90,9 +90,11 @@ func (s *Service) auditDeletion(ctx context.Context, id string) error {
 	return s.cfg.Orders.Ledger.Audit(ctx, act)
 }
 
-// The function hides reports whether Easel must hide the generations of other owners from a call. The parameter owner
+// mustHide reports whether Easel must hide the generations of other owners from a call. The parameter owner
 // is the owner whose generations the call may see, or nil if the call may see the generations of all owners.
-func hides(ctx context.Context, owner *string) bool { return owner != nil && auth.Of(ctx).IsIsolated() }
+func mustHide(ctx context.Context, owner *string) bool {
+	return owner != nil && auth.Of(ctx).IsIsolated()
+}
 
 // AddressKey is the context key of the caller's network address. The value is a string.
 type AddressKey struct{}

@@ -45,8 +45,8 @@ func page[T any, M proto.Message](all []T, chosen func(T) bool, id func(T) strin
 	return items, "", nil
 }
 
-// The function everything returns true for each element. It is used for lists without a filter.
-func everything[T any](T) bool { return true }
+// matchAll returns true for each element. It is used for lists without a filter.
+func matchAll[T any](T) bool { return true }
 
 // errForeignToken is the error for a page token that belongs to another list or query.
 var errForeignToken = InvalidRequest(Violation{Field: "page_token", Description: "is not a token of this list, or has expired; start again without a token"})

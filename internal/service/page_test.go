@@ -42,13 +42,13 @@ func TestPageTokenWorksAfterItemIsRemoved(t *testing.T) {
 func TestPageEndsBeforeResponseBecomesTooLarge(t *testing.T) {
 	all, token := []string{"a", "b", "c", "d", "e"}, ""
 	for _, want := range [][]string{{"a", "b"}, {"c", "d"}, {"e"}} {
-		got, next, err := pageOf(all, everything, strings.Repeat("x", 1_500_000), 100, token)
+		got, next, err := pageOf(all, matchAll, strings.Repeat("x", 1_500_000), 100, token)
 		if err != nil || !slices.Equal(got, want) || (next == "") != slices.Contains(got, "e") {
 			t.Fatalf("the page after %q is %q and the token %q: %v", token, got, next, err)
 		}
 		token = next
 	}
-	if got, _, err := pageOf(all, everything, strings.Repeat("x", 3_900_000), 100, ""); err != nil || len(got) != 1 {
+	if got, _, err := pageOf(all, matchAll, strings.Repeat("x", 3_900_000), 100, ""); err != nil || len(got) != 1 {
 		t.Errorf("a page of large models has %q, want one: %v", got, err)
 	}
 }

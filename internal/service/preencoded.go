@@ -70,8 +70,8 @@ type encoding struct {
 	update []byte
 }
 
-// The method of returns the encoding of an update with the given attribution. It returns nil if the encoding fails.
-func (e *encodings) of(u *watch.Update, whose ledger.Attribution) []byte {
+// encode returns the encoding of an update with the given attribution. It returns nil if the encoding fails.
+func (e *encodings) encode(u *watch.Update, whose ledger.Attribution) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := slices.IndexFunc(e.all, func(one encoding) bool { return one.whose.Equal(whose) })

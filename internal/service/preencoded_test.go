@@ -44,7 +44,7 @@ func TestPreencodedUpdateEqualsDirectlyEncodedUpdate(t *testing.T) {
 			many := &easelv1.WatchGenerationsResponse{
 				Event: &easelv1.WatchGenerationsResponse_Update{Update: updateMessage(u, ledger.Attribution{})}, EmitTime: timestamppb.New(sent),
 			}
-			wire, err := proto.Marshal(updateResponse(encodingsOf(u).of(u, ledger.Attribution{}), sent))
+			wire, err := proto.Marshal(updateResponse(encodingsOf(u).encode(u, ledger.Attribution{}), sent))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,8 +63,8 @@ func TestPreencodedUpdateEqualsDirectlyEncodedUpdate(t *testing.T) {
 
 func TestWatchersShareOneUpdateEncoding(t *testing.T) {
 	u := updates()["a long text"]
-	first := encodingsOf(u).of(u, ledger.Attribution{})
-	if again := encodingsOf(u).of(u, ledger.Attribution{}); &first[0] != &again[0] {
+	first := encodingsOf(u).encode(u, ledger.Attribution{})
+	if again := encodingsOf(u).encode(u, ledger.Attribution{}); &first[0] != &again[0] {
 		t.Error("the update was encoded again")
 	}
 }
@@ -80,7 +80,7 @@ func TestUpdateAttributionDependsOnWatcher(t *testing.T) {
 	}
 	for _, whose := range all {
 		told := &easelv1.WatchGenerationResponse{}
-		if err := proto.Unmarshal(encodingsOf(u).of(u, whose), told); err != nil || !proto.Equal(told.GetUpdate(), updateMessage(u, whose)) {
+		if err := proto.Unmarshal(encodingsOf(u).encode(u, whose), told); err != nil || !proto.Equal(told.GetUpdate(), updateMessage(u, whose)) {
 			t.Errorf("want the attribution %v, got the error %v and the attribution %v", whose, err, attributionOf(told.GetUpdate().GetGeneration()))
 		}
 	}

@@ -48,7 +48,7 @@ func (s *deadlineSender) run(do func(send func(any) error) error) error {
 		return s.stream.SendMsg(m)
 	}
 	done := make(chan error, 1)
-	go func() { done <- recovered(func() error { return do(send) }) }()
+	go func() { done <- withRecovery(func() error { return do(send) }) }()
 	select {
 	case err := <-done:
 		return err
@@ -57,9 +57,9 @@ func (s *deadlineSender) run(do func(send func(any) error) error) error {
 	}
 }
 
-// recovered calls the function do, and converts a panic to an error. Without recovered, a panic in the goroutine that
+// withRecovery calls the function do, and converts a panic to an error. Otherwise, a panic in the goroutine that
 // sends the messages would crash the process and end all calls.
-func recovered(do func() error) (err error) {
+func withRecovery(do func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = fmt.Errorf("panic while a message was sent: %v\n%s", value, debug.Stack())

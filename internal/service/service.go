@@ -92,8 +92,8 @@ func (c *closing) Error() string {
 	return "the stream has reached its maximum age, or the token or client certificate of its caller has expired"
 }
 
-// below returns a random duration in the half-open interval [0, limit).
-func (s *Service) below(limit time.Duration) time.Duration {
+// randomDelay returns a random duration in the half-open interval [0, limit).
+func (s *Service) randomDelay(limit time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Duration(s.random.Float64() * float64(limit))
@@ -140,12 +140,12 @@ func (s *Service) Drain() {
 // it needs such a read.
 func (s *Service) Close() { s.copies.close() }
 
-// until returns the time at which a watch that starts now must end, or zero if it need not end. A watch ends at its
+// watchEnd returns the time at which a watch that starts now must end, or zero if it need not end. A watch ends at its
 // maximum age or when the caller's credential expires, whichever is earlier. The maximum age is [Config.MaxStreamAge],
 // reduced by up to a tenth at random, so that streams that started together do not end together.
-func (s *Service) until(ctx context.Context) (end time.Time) {
+func (s *Service) watchEnd(ctx context.Context) (end time.Time) {
 	if s.cfg.MaxStreamAge > 0 {
-		end = time.Now().Add(s.cfg.MaxStreamAge - s.below(s.cfg.MaxStreamAge/10))
+		end = time.Now().Add(s.cfg.MaxStreamAge - s.randomDelay(s.cfg.MaxStreamAge/10))
 	}
 	if proved := auth.Of(ctx).Until(); end.IsZero() || !proved.IsZero() && proved.Before(end) {
 		end = proved
@@ -168,6 +168,6 @@ func (s *Service) closes(err error) error {
 	default:
 		return err
 	}
-	end.delay = retryDelay/2 + s.below(2*retryDelay)
+	end.delay = retryDelay/2 + s.randomDelay(2*retryDelay)
 	return end
 }

@@ -30,8 +30,8 @@ type room struct {
 // roomIn returns the space that remains in a record for its JSON fields.
 func roomIn(record proto.Message) *room { return &room{left: maxRecord - proto.Size(record)} }
 
-// omit adds a path to the list of omitted fields, unless the list already contains it.
-func (r *room) omit(path string) {
+// addOmitted adds a path to the list of omitted fields, unless the list already contains it.
+func (r *room) addOmitted(path string) {
 	if !slices.Contains(r.omitted, path) {
 		r.omitted = append(r.omitted, path)
 	}
@@ -50,7 +50,7 @@ func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.V
 			value = protoValue(catalog.JSON(text))
 		}
 		if size += proto.Size(value) + fieldCost; size > r.left || value.GetKind() == nil {
-			r.omit(path)
+			r.addOmitted(path)
 			return nil
 		}
 		values = append(values, value)
@@ -59,19 +59,19 @@ func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.V
 	return values
 }
 
-// The method value converts the JSON value of a field. It returns nil if there is no value, or if the record has no
+// convertValue converts the JSON value of a field. It returns nil if there is no value, or if the record has no
 // space for it.
-func (r *room) value(path string, text catalog.Value) *structpb.Value {
+func (r *room) convertValue(path string, text catalog.Value) *structpb.Value {
 	if values := r.values(path, text); len(values) > 0 {
 		return values[0]
 	}
 	return nil
 }
 
-// object converts the JSON object of a field. If there is no object, or if the record has no space for it, object
+// convertObject converts the JSON object of a field. If there is no object, or if the record has no space for it, object
 // returns nil.
-func (r *room) object(path string, text catalog.Value) *structpb.Struct {
-	return r.value(path, text).GetStructValue()
+func (r *room) convertObject(path string, text catalog.Value) *structpb.Struct {
+	return r.convertValue(path, text).GetStructValue()
 }
 
 // protoValue converts JSON to a Value. A number that a double can't represent becomes a string, so that it is not

@@ -53,7 +53,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 		Ordered:    map[string]bool{req.GetGenerationId(): w.seen.exists()},
 		KnownEtags: knownEtag(req),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
-		Until:      s.until(ctx),
+		Until:      s.watchEnd(ctx),
 		Stall:      s.cfg.SendTimeout,
 	}, w.deliver))
 }
@@ -98,7 +98,7 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 		return noGeneration(w.id)
 	case event.Update != nil:
 		w.file = event.Update.File != nil
-		err = w.out.stream.SendMsg(updateResponse(encodingsOf(event.Update).of(event.Update, w.attribution(event.Update)), time.Now()))
+		err = w.out.stream.SendMsg(updateResponse(encodingsOf(event.Update).encode(event.Update, w.attribution(event.Update)), time.Now()))
 	case event.Heartbeat != nil:
 		if event.Known != nil {
 			w.file = event.Known.File != nil

@@ -47,7 +47,7 @@ func (s *generations) WatchEvents(req *easelv1.WatchEventsRequest, stream grpc.S
 	if every := req.GetHeartbeatInterval(); every != nil {
 		w.heartbeat = every.AsDuration()
 	}
-	err = s.closes(w.run(ctx, s.until(ctx)))
+	err = s.closes(w.run(ctx, s.watchEnd(ctx)))
 	if closing := closingMessage(err); closing != nil {
 		_ = w.send(&easelv1.WatchEventsResponse{Message: &easelv1.WatchEventsResponse_Closing{Closing: closing}})
 	}
@@ -157,7 +157,7 @@ func (w *watchOfEvents) run(ctx context.Context, until time.Time) error {
 	for {
 		select {
 		case <-reader.Ready:
-			sent, err := w.next(ctx, reader)
+			sent, err := w.sendNext(ctx, reader)
 			if err != nil {
 				return err
 			}
@@ -180,12 +180,12 @@ func (w *watchOfEvents) run(ctx context.Context, until time.Time) error {
 	}
 }
 
-// The method next sends the next events to the caller, and reports whether it has sent a message. If the ledger is
+// sendNext sends the next events to the caller, and reports whether it has sent a message. If the ledger is
 // unavailable, it waits and sends nothing.
-func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (sent bool, err error) {
+func (w *watchOfEvents) sendNext(ctx context.Context, reader *events.FeedReader) (sent bool, err error) {
 	all, isCurrent, err := reader.Next(ctx, w.position)
 	if err != nil {
-		return false, w.wait(ctx, err)
+		return false, w.pauseAfter(ctx, err)
 	}
 	if err := w.known(); err != nil {
 		return false, err
@@ -213,10 +213,10 @@ func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (se
 // ledgerPause is the time between two attempts to read a ledger that does not respond.
 const ledgerPause = time.Second
 
-// wait waits for [ledgerPause], so that the stream outlasts an outage of the ledger. The parameter failed is the error
-// from the last read of the ledger. wait returns an error immediately if the call has ended, or if a retry would not fix
+// pauseAfter waits for [ledgerPause], so that the stream outlasts an outage of the ledger. The parameter failed is the error
+// from the last read of the ledger. pauseAfter returns an error immediately if the call has ended, or if a retry would not fix
 // the error from the last read.
-func (w *watchOfEvents) wait(ctx context.Context, failed error) error {
+func (w *watchOfEvents) pauseAfter(ctx context.Context, failed error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

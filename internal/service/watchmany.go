@@ -61,7 +61,7 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	if err != nil {
 		return request, err
 	}
-	w.owner, w.needsLedger = filter.Owner, hides(ctx, viewer(ctx)) || len(filter.Labels) > 0 || w.filter.GetOwner() != ""
+	w.owner, w.needsLedger = filter.Owner, mustHide(ctx, viewer(ctx)) || len(filter.Labels) > 0 || w.filter.GetOwner() != ""
 	request = watch.Request{
 		Credential: auth.Of(ctx).APIKey,
 		Everything: !w.named,
@@ -69,7 +69,7 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 		KnownEtags: req.GetKnownEtags(),
 		ModelID:    filter.ModelID,
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
-		Until:      s.until(ctx),
+		Until:      s.watchEnd(ctx),
 		Stall:      s.cfg.SendTimeout,
 	}
 	if w.named {
@@ -77,7 +77,7 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 		request.Ordered = w.ordered
 		return request, err
 	}
-	if err = w.everything(ctx, filter, &request); err != nil {
+	if err = w.completeRequest(ctx, filter, &request); err != nil {
 		return request, err
 	}
 	known, err := w.choose(ctx, slices.Sorted(maps.Keys(req.GetKnownEtags())), req.GetKnownEtags(), request.IDs, request.Listed)
@@ -89,7 +89,7 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	return request, err
 }
 
-// The method choose returns the generations in ids that the caller may see and the filter does not exclude. For each
+// choose returns the generations in ids that the caller may see and the filter does not exclude. For each
 // generation in ids that the caller may not see, it sends STATE_DELETED, unless known contains the etag of this
 // state. It also stores the attributions of the generations in the parameters ids and more.
 func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, more ...[]string) (chosen []string, err error) {
@@ -103,7 +103,7 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 		w.ordered[id] = err != nil || ok && !whose.Deleted
 	}
 	err = nil
-	ownAlone := hides(ctx, viewer(ctx))
+	ownAlone := mustHide(ctx, viewer(ctx))
 	for _, id := range ids {
 		whose, ok := w.whose[id]
 		switch {
@@ -130,10 +130,10 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attri
 	return filter.GetOwner() != "" && filter.GetOwner() != whose.Owner || filter.GetModelId() != "" && model != "" && filter.GetModelId() != model
 }
 
-// The method everything completes the hub request for a watch of all generations. If callers share an API key, or the
+// completeRequest completes the hub request for a watch of all generations. If callers share an API key, or the
 // watch covers only orders in the ledger, it adds the generations of unsettled orders. If the watch covers only
 // orders in the ledger, it also restricts the watch to the orders that the filter selects.
-func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter, request *watch.Request) (err error) {
+func (w *watchOfMany) completeRequest(ctx context.Context, filter ledger.Filter, request *watch.Request) (err error) {
 	if !w.needsLedger && !auth.Of(ctx).SharesAPIKey() {
 		return nil
 	}
@@ -168,12 +168,12 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 	}
 	switch {
 	case event.Known != nil: // the caller already has this state
-		if w.wants(event.Known) {
+		if w.matches(event.Known) {
 			w.cover(event.Known)
 		}
 		return watch.ErrSkipped
 	case event.Update != nil:
-		if !w.wants(event.Update) {
+		if !w.matches(event.Update) {
 			return watch.ErrSkipped
 		}
 		return w.sendUpdate(event.Update, w.attribution(event.Update), "")
@@ -185,10 +185,10 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 	})
 }
 
-// The method wants reports whether the model of an update matches the filter. A filter with a model also matches the
+// matches reports whether the model of an update matches the filter. A filter with a model also matches the
 // deletion of a generation whose model is unknown. The labels and the owner are not checked here, because they were
 // checked before the hub subscribed the watch to the generation.
-func (w *watchOfMany) wants(u *watch.Update) bool {
+func (w *watchOfMany) matches(u *watch.Update) bool {
 	model := cmp.Or(u.ModelID, w.whose[u.ID].Model)
 	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted
 }
@@ -211,7 +211,7 @@ func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, know
 	if u.Etag == known {
 		return nil
 	}
-	return w.stream.SendMsg(updateResponse(encodingsOf(u).of(u, whose), time.Now()))
+	return w.stream.SendMsg(updateResponse(encodingsOf(u).encode(u, whose), time.Now()))
 }
 
 // cover updates the set of generations that the caught_up message counts. It adds the generation of u, or removes it if

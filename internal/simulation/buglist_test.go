@@ -75,7 +75,7 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	},
 	{
 		name:   "an order with an unknown outcome is abandoned with its caller",
-		edits:  []edit{{ordersDir, "submission.over", "s.waiting > 0 || s.mayExist", "s.waiting > 0"}},
+		edits:  []edit{{ordersDir, "submission.stopReason", "s.waiting > 0 || s.mayExist", "s.waiting > 0"}},
 		jobs:   seeds("only-K7", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"an order that may have been sent is completed"},
 	},
@@ -87,7 +87,7 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	},
 	{
 		name:   "an order that succeeded is posted again",
-		edits:  []edit{{ordersDir, "placing.place", "return p.answer(order, step.Answer)", "_, _, _ = p.orders.Catalog.Post(context.Background(), p.cred, catalog.Order{ModelID: order.ModelID, Inputs: p.asked.Inputs, IdempotencyKey: order.UpstreamKey}); return p.answer(order, step.Answer)"}},
+		edits:  []edit{{ordersDir, "placing.place", "return p.recordedResult(order, step.Answer)", "_, _, _ = p.orders.Catalog.Post(context.Background(), p.cred, catalog.Order{ModelID: order.ModelID, Inputs: p.asked.Inputs, IdempotencyKey: order.UpstreamKey}); return p.recordedResult(order, step.Answer)"}},
 		jobs:   seeds("only-K7", 1, 2, 3),
 		breaks: []string{"one idempotency key has one submission at a time, and none after it succeeded"},
 	},
@@ -99,7 +99,7 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	},
 	{
 		name:   "a truncated body counts as a complete file",
-		edits:  []edit{{catalogDir, "contentBody.ended", "b.size >= 0 && b.at == b.size && s.at == b.at", "true"}},
+		edits:  []edit{{catalogDir, "contentBody.handleEnd", "b.size >= 0 && b.at == b.size && s.at == b.at", "true"}},
 		jobs:   seeds("only-U16", 1, 2, 3, 4),
 		breaks: []string{"files arrive complete"},
 	},
@@ -140,7 +140,7 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 	},
 	{
 		name:   "a watch of everything ignores its filter",
-		edits:  []edit{{serviceDir, "watchOfMany.wants", "model == w.filter.GetModelId()", `model != "-"`}, {watchDir, "newWatcher", "req.ModelID", `""`}},
+		edits:  []edit{{serviceDir, "watchOfMany.matches", "model == w.filter.GetModelId()", `model != "-"`}, {watchDir, "newWatcher", "req.ModelID", `""`}},
 		jobs:   seeds("busy", 1, 2, 3),
 		breaks: []string{"a resumed watch of many delivers only changes"},
 	},
@@ -176,7 +176,7 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 	},
 	{
 		name:   "a read is not reported to the hub",
-		edits:  []edit{{serviceDir, "Service.read", "s.cfg.Hub.Observe(ctx, auth.Of(ctx).APIKey, read, seen.lacks(read))", "watch.Update{Version: read}"}},
+		edits:  []edit{{serviceDir, "Service.read", "s.cfg.Hub.Observe(ctx, auth.Of(ctx).APIKey, read, seen.mayLack(read))", "watch.Update{Version: read}"}},
 		jobs:   seeds("only-U13", 1, 2, 3, 4),
 		breaks: []string{"states never go backwards"},
 	},
@@ -246,7 +246,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a rejected shared API key ends watches",
-		edits:  []edit{{watchDir, "poller.failed", "!t.cred.IsShared()", "true"}},
+		edits:  []edit{{watchDir, "poller.recordFailure", "!t.cred.IsShared()", "true"}},
 		jobs:   seeds("only-U7", 1, 2, 3),
 		breaks: []string{"failures of the catalog end no watch"},
 	},

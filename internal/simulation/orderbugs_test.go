@@ -10,7 +10,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "a generation of another team is shown",
-		edits:  []edit{{serviceDir, "hides", "owner != nil && auth.Of(ctx).IsIsolated()", "false"}},
+		edits:  []edit{{serviceDir, "mustHide", "owner != nil && auth.Of(ctx).IsIsolated()", "false"}},
 		jobs:   seeds("ledger-T2", 1, 2, 3),
 		breaks: []string{"no caller sees another owner's generation or a secret"},
 	},
@@ -40,7 +40,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "a commit in doubt counts as an unavailable ledger",
-		edits:  []edit{{ledgerDir, "Ledger.once", "return &Doubt{unusable(err)}", "return &Unavailable{Err: unusable(err)}"}},
+		edits:  []edit{{ledgerDir, "Ledger.runOnce", "return &Doubt{unusable(err)}", "return &Unavailable{Err: unusable(err)}"}},
 		jobs:   seeds("ledger-T4c", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no outcome is returned before it is in the ledger", "no unknown outcome is reported as known"},
 	},
@@ -130,7 +130,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "an order above its maximum price is placed",
-		edits:  []edit{{ordersDir, "placing.price", "quote.PriceCents > *most", "false"}},
+		edits:  []edit{{ordersDir, "placing.price", "quote.PriceCents > *limit", "false"}},
 		jobs:   seeds("only-U20", 1, 2, 3),
 		breaks: []string{"the limits of orders hold"},
 	},
@@ -209,7 +209,7 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	},
 	{
 		name:   "a receiver is paused for too long after a failure",
-		edits:  []edit{{eventsDir, "receiver.done", "r.rest = now.Add(min(minRest<<min(r.failures, maxDoubles), maxRest))", "r.rest = now.Add(5 * time.Minute)"}},
+		edits:  []edit{{eventsDir, "receiver.recordAttempt", "r.rest = now.Add(min(minRest<<min(r.failures, maxDoubles), maxRest))", "r.rest = now.Add(5 * time.Minute)"}},
 		jobs:   seeds("events-short", 4, 5, 8),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},

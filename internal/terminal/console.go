@@ -58,7 +58,7 @@ func (c *Console) print(w io.Writer, style Style, line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.erase()
-	if _, err := fmt.Fprintln(w, colourCodes.Replace(style.visible(line))); err != nil && w == c.out && c.failed == nil {
+	if _, err := fmt.Fprintln(w, colourCodes.Replace(style.escape(line))); err != nil && w == c.out && c.failed == nil {
 		c.failed = err
 	}
 }

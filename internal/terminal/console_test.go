@@ -49,7 +49,7 @@ func TestColourNeedsATerminal(t *testing.T) {
 		t.Errorf("for a pipe, got the style %+v and the text %q, want no style", look, got)
 	}
 	rich := Style{Colour: true}
-	if got := colourCodes.Replace(rich.visible(rich.Paint(Red, "x"))); got != "\x1b[31mx\x1b[0m" {
+	if got := colourCodes.Replace(rich.escape(rich.Paint(Red, "x"))); got != "\x1b[31mx\x1b[0m" {
 		t.Errorf("the color is %q", got)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Untrusted text reaches a terminal only through Style.visible or Sanitize. Both functions write each character that could
+// Untrusted text reaches a terminal only through Style.escape or Sanitize. Both functions write each character that could
 // control a terminal as a JSON escape, such as \u001b, so that JSON output keeps its meaning.
 
 // Colors and styles of text. In strings, each of them is represented by a noncharacter, which Unicode reserves for internal use

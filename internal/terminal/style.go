@@ -35,8 +35,8 @@ func (s Style) Paint(colour, text string) string {
 	return colour + text + uncoloured
 }
 
-// visible escapes the characters in a line that a terminal would interpret. It also escapes color markers, such as
+// escape escapes the characters in a line that a terminal would interpret. It also escapes color markers, such as
 // [Red], unless the stream supports colors.
-func (s Style) visible(line string) string {
+func (s Style) escape(line string) string {
 	return escaped(line, func(r rune) bool { return isControl(r) && r != '\t' || isColour(r) && !s.Colour })
 }

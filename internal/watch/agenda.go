@@ -94,7 +94,7 @@ func (a *agenda) prune(now time.Time) time.Time {
 		switch {
 		case len(e.subscribers) > 0:
 			return false
-		case a.keeps(e, now):
+		case a.isKept(e, now):
 			next = earliest(next, now.Add(linger))
 			return false
 		case e.polling.inFlight:
@@ -116,17 +116,17 @@ func (a *agenda) prune(now time.Time) time.Time {
 	return a.pruneAt
 }
 
-// agenda.keeps reports whether a generation is polled even without a watcher, because this process placed its order. Such polls
+// isKept reports whether a generation is polled even without a watcher, because this process placed its order. Such polls
 // ensure that the generation's states, charge and events are recorded soon after they occur. The polls stop when the charge is
 // final, or when the order is older than keepTime.
-func (a *agenda) keeps(e *generation, now time.Time) bool {
+func (a *agenda) isKept(e *generation, now time.Time) bool {
 	return e.kept && now.Sub(e.created) < keepTime && !e.reached(Settled, now, a.cfg.RefundWindow)
 }
 
-// agenda.wanted reports whether a generation must be polled, either for a watcher whose goal is not reached yet or for an order
+// mustPoll reports whether a generation must be polled, either for a watcher whose goal is not reached yet or for an order
 // of this process.
-func (a *agenda) wanted(e *generation, now time.Time) bool {
-	if a.keeps(e, now) {
+func (a *agenda) mustPoll(e *generation, now time.Time) bool {
+	if a.isKept(e, now) {
 		return true
 	}
 	for _, c := range e.subscribers {
@@ -140,23 +140,23 @@ func (a *agenda) wanted(e *generation, now time.Time) bool {
 // countListed returns the number of generations that must be polled and have appeared in the catalog's list.
 func (a *agenda) countListed(now time.Time) (n int) {
 	for _, e := range a.order {
-		if !e.listing.seenAt.IsZero() && a.wanted(e, now) {
+		if !e.listing.seenAt.IsZero() && a.mustPoll(e, now) {
 			n++
 		}
 	}
 	return n
 }
 
-// agenda.served returns the generations that a list request would poll now. The parameter limit is their maximum number.
-func (a *agenda) served(limit int, now time.Time) (served []*generation) {
-	if !a.list.usable(now) {
+// coveredByList returns the generations that a list request would poll now. The parameter limit is their maximum number.
+func (a *agenda) coveredByList(limit int, now time.Time) (served []*generation) {
+	if !a.list.isUsable(now) {
 		return nil
 	}
 	for _, e := range a.order {
 		if len(served) == limit {
 			break
 		}
-		if (!e.polling.inFlight || a.list.sweep != nil) && a.list.serves(e, now) && a.wanted(e, now) {
+		if (!e.polling.inFlight || a.list.sweep != nil) && a.list.coversRead(e, now) && a.mustPoll(e, now) {
 			served = append(served, e)
 		}
 	}
@@ -168,7 +168,7 @@ func (a *agenda) served(limit int, now time.Time) (served []*generation) {
 // is open. Sweeps are then more frequent, because only they find generations that this process did not order.
 func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	var squares float64
-	for _, e := range a.served(len(a.order), now) {
+	for _, e := range a.coveredByList(len(a.order), now) {
 		if e.fresh && e.polling.gap > 0 {
 			squares += schedule.SquaredDensity(e.polling.gap)
 		}
@@ -240,9 +240,9 @@ func (a *agenda) nextPoll(e *generation) time.Time {
 // limiter returns the limiter that grants the permits for all requests with the tenant's API key.
 func (a *agenda) limiter() *limiter.Limiter { return a.cfg.Upstream.Limiter(a.cred.Tenant) }
 
-// agenda.opens returns the earliest time at which another poll may start. It takes account of the limiter and of the pause
+// nextStart returns the earliest time at which another poll may start. It takes account of the limiter and of the pause
 // after failed polls.
-func (a *agenda) opens(now time.Time) time.Time {
+func (a *agenda) nextStart(now time.Time) time.Time {
 	n, next := a.limiter().Polls()
 	if n > 0 {
 		next = now
@@ -250,9 +250,9 @@ func (a *agenda) opens(now time.Time) time.Time {
 	return latest(a.health.pausedUntil, next)
 }
 
-// agenda.paused returns the time until which polling is paused, which may be in the past. Polling pauses if the catalog
+// pauseEnd returns the time until which polling is paused, which may be in the past. Polling pauses if the catalog
 // requests a pause, is unavailable, or rejects a shared API key.
-func (a *agenda) paused() time.Time {
+func (a *agenda) pauseEnd() time.Time {
 	until, _ := a.limiter().Pause()
 	return latest(a.health.pausedUntil, until)
 }
@@ -271,9 +271,9 @@ func (a *agenda) condition() Condition {
 	}
 }
 
-// agenda.stale reports whether a generation's state is so old that it must be read again before it is delivered. A settled
+// isStale reports whether a generation's state is so old that it must be read again before it is delivered. A settled
 // state is never stale, because it can't change. The exception is a deletion that was only inferred from 404s.
-func (a *agenda) stale(e *generation, now time.Time) bool {
+func (a *agenda) isStale(e *generation, now time.Time) bool {
 	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.isPresumedDeleted()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval
 }
@@ -284,8 +284,8 @@ func (a *agenda) heartbeat(e *generation, now time.Time) *Heartbeat {
 	if e.polling.failures > 0 {
 		beat.Failures, beat.LastError, beat.Own = e.polling.failures, e.polling.lastErr, true
 	}
-	if a.wanted(e, now) {
-		beat.NextPoll = latest(a.nextPoll(e), a.opens(now))
+	if a.mustPoll(e, now) {
+		beat.NextPoll = latest(a.nextPoll(e), a.nextStart(now))
 	}
 	if !e.state.State.Terminal() {
 		beat.TypicalRemaining, beat.HasTypical = a.history.Remaining(a.historyOf(e), now.Sub(e.startTime()))

@@ -178,9 +178,9 @@ func (d *delivery) ready() {
 // worker has replaced w. The dispatcher does not notice if a delivery blocks a replaced worker, so such a worker must deliver
 // no further events.
 func (d *delivery) run(w *worker) {
-	defer d.recover()
+	defer d.recoverPanic()
 	for range maxEventsPerTurn {
-		s := d.watcher.next(time.Now())
+		s := d.watcher.nextStep(time.Now())
 		switch {
 		case s.event != nil:
 		case s.err != nil || s.done:
@@ -195,16 +195,16 @@ func (d *delivery) run(w *worker) {
 			return
 		}
 		w.progress.Add(1)
-		if d.relieved(w) {
+		if d.mustYield(w) {
 			break
 		}
 	}
 	d.park(time.Now())
 }
 
-// delivery.relieved reports whether the worker w must stop delivering events, because the watch has ended or another worker has
+// mustYield reports whether the worker w must stop delivering events, because the watch has ended or another worker has
 // replaced w.
-func (d *delivery) relieved(w *worker) bool {
+func (d *delivery) mustYield(w *worker) bool {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
 	return d.ended || d.dispatcher.worker != w
@@ -224,8 +224,8 @@ func (d *delivery) send(s step) error {
 	return err
 }
 
-// delivery.recover ends the watch after a panic in the function deliver.
-func (d *delivery) recover() {
+// recoverPanic ends the watch after a panic in the function deliver.
+func (d *delivery) recoverPanic() {
 	if value := recover(); value != nil {
 		d.dispatcher.mu.Lock()
 		if !d.released {

@@ -44,7 +44,7 @@ type generation struct {
 
 	modelID   string        // model in the order; empty if another process placed the order
 	created   time.Time     // time when this process placed the order; zero if another process placed it
-	kept      bool          // whether the generation may be polled without a watcher, because this process ordered it under a shared API key; see [agenda.keeps]
+	kept      bool          // whether the generation may be polled without a watcher, because this process ordered it under a shared API key; see [agenda.isKept]
 	firstSeen time.Time     // time when this process started to track the generation
 	ended     time.Time     // time when this process first saw the generation in a terminal state
 	observed  bool          // whether this process saw the generation before it reached a terminal state
@@ -105,9 +105,9 @@ func (e *generation) isBehind(recorded ledger.State) bool {
 	}
 }
 
-// sight marks the latest state as not recorded yet, and adds the generation to result. A deletion that was only inferred from
-// 404s will be recorded only if e.absence.Lasting is set.
-func (e *generation) sight(result *pollResult) {
+// recordSighting marks the latest state as not recorded yet, and adds the generation to result. A deletion that was only
+// inferred from 404s will be recorded only if e.absence.Lasting is set.
+func (e *generation) recordSighting(result *pollResult) {
 	if presumed := e.isPresumedDeleted(); !presumed || e.absence.Lasting {
 		e.recording.add(Sighting{e.version(), presumed})
 	}
@@ -326,7 +326,7 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {
-		if least = min(least, c.waits(listed)); least <= 1 {
+		if least = min(least, c.unfinished(listed)); least <= 1 {
 			return 1
 		}
 	}

@@ -28,15 +28,15 @@ type health struct {
 	read      time.Time // time of the last poll that returned data; a 404 response does not count
 }
 
-// health.succeeded records that the catalog responded to a poll. A 404 that shows that a generation is absent also counts.
-func (h *health) succeeded(now time.Time) {
+// recordSuccess records that the catalog responded to a poll. A 404 that shows that a generation is absent also counts.
+func (h *health) recordSuccess(now time.Time) {
 	h.failures, h.pauses, h.answered = 0, 0, now
 	h.condition, h.lastErr = ConditionHealthy, ""
 }
 
-// health.failed records a failed poll. It pauses polling if the catalog rejects a shared API key, or if the catalog is
+// recordFailure records a failed poll. It pauses polling if the catalog rejects a shared API key, or if the catalog is
 // unavailable and at least outageFailures consecutive polls have failed.
-func (h *health) failed(err error, shared bool, now time.Time) {
+func (h *health) recordFailure(err error, shared bool, now time.Time) {
 	if catalog.KindOf(err) == catalog.KindBusy {
 		return // the request was not sent
 	}

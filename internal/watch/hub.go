@@ -91,7 +91,7 @@ func (h *Hub) Close() {
 	h.work.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
 	defer cancel()
-	for _, t := range h.all() {
+	for _, t := range h.tenantList() {
 		t.mu.Lock()
 		generations := slices.Clone(t.order)
 		t.mu.Unlock()
@@ -99,7 +99,7 @@ func (h *Hub) Close() {
 	}
 }
 
-func (h *Hub) all() []*tenant {
+func (h *Hub) tenantList() []*tenant {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Collect(maps.Values(h.tenants))
@@ -108,7 +108,7 @@ func (h *Hub) all() []*tenant {
 // Drain ends every open watch with ErrDraining. A watch that starts later ends at once with the same error.
 func (h *Hub) Drain() {
 	h.drained.Store(true)
-	for _, t := range h.all() {
+	for _, t := range h.tenantList() {
 		t.mu.Lock()
 		t.endAll(ErrDraining)
 		t.mu.Unlock()
@@ -158,7 +158,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 // Peek returns the latest state of a watched generation. ok is false if the generation is not watched, if its known state
 // may be outdated, or if its deletion was only inferred from 404s.
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
-	h.with(cred, id, func(_ *tenant, e *generation) {
+	h.withGeneration(cred, id, func(_ *tenant, e *generation) {
 		if e.fresh && len(e.subscribers) > 0 && !e.isPresumedDeleted() {
 			update, ok = e.update(), true
 		}
@@ -169,7 +169,7 @@ func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) 
 // NotYetVisible returns the state of a generation that this process ordered so recently that the catalog may still respond
 // with a 404. ok is false for any other generation, and for a deleted one.
 func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, ok bool) {
-	h.with(cred, id, func(_ *tenant, e *generation) {
+	h.withGeneration(cred, id, func(_ *tenant, e *generation) {
 		if e.notYetVisible(time.Now()) && !e.deleted {
 			update, ok = e.update(), true
 		}
@@ -190,7 +190,7 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 		}
 		t.observe(e, read, result, now)
 		if lacking && len(result.changed) == 0 {
-			e.sight(result)
+			e.recordSighting(result)
 		}
 		update = e.update()
 	})
@@ -213,7 +213,7 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 		t.observe(e, answered, result, now)
 		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // the state must be recorded now, because a poll received it before the ledger had the order
 			e.recording.etag = ""
-			e.sight(result)
+			e.recordSighting(result)
 		}
 		t.addListed(e, now)
 		update = e.update()
@@ -224,7 +224,7 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 // Deleted records that a call to Easel has deleted a generation, and delivers the deletion to the watchers. States that are not
 // in the ledger yet are recorded before the deletion. ctx is used only for its trace.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
-	h.apply(ctx, cred, id, true, (*tenant).deleted)
+	h.apply(ctx, cred, id, true, (*tenant).recordDeletion)
 }
 
 // HasWatches reports whether any watch is open.
@@ -235,7 +235,7 @@ func (h *Hub) HasWatches() bool { return h.watches.Load() > 0 }
 // that watchers receive the new state. The ledger has neither the inputs nor the text of the result, so a poll is necessary.
 // Ended ignores the generations of forwarded API keys.
 func (h *Hub) Ended(ended map[string]ledger.State) {
-	for _, t := range h.all() {
+	for _, t := range h.tenantList() {
 		if !t.cred.IsShared() {
 			continue
 		}
@@ -255,9 +255,9 @@ func (h *Hub) WatchesOrders() bool { return h.orderWatches.Load() > 0 }
 // Placed passes new orders to the watches that have [Request.Orders]. The keys of the map are generation IDs. Each of these
 // watches subscribes to the orders that it covers, no matter which process placed them. Passing an order again has no effect.
 func (h *Hub) Placed(orders map[string]ledger.Attribution) {
-	for _, t := range h.all() {
+	for _, t := range h.tenantList() {
 		t.mu.Lock()
-		t.placed(orders, time.Now())
+		t.subscribePlaced(orders, time.Now())
 		t.mu.Unlock()
 	}
 }
@@ -285,9 +285,9 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	}
 }
 
-// Hub.with calls the function f with a generation and its tenant. It holds the tenant's mutex during the call. If the hub does
-// not have the generation, it does nothing.
-func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generation)) {
+// withGeneration calls the function f with a generation and its tenant. It holds the tenant's mutex during the call. If the hub
+// does not have the generation, it does nothing.
+func (h *Hub) withGeneration(cred catalog.Credential, id string, f func(*tenant, *generation)) {
 	t := h.find(cred, false)
 	if t == nil {
 		return

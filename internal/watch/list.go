@@ -44,25 +44,25 @@ func (l *list) carry(records []catalog.Version) {
 	}
 }
 
-// list.serves reports whether a sweep (a list request) can replace an individual read of the generation.
-func (l *list) serves(e *generation, now time.Time) bool {
-	return l.usable(now) && e.listing.hint == nil && !now.Before(e.listing.readSinglyUntil)
+// coversRead reports whether a sweep (a list request) can replace an individual read of the generation.
+func (l *list) coversRead(e *generation, now time.Time) bool {
+	return l.isUsable(now) && e.listing.hint == nil && !now.Before(e.listing.readSinglyUntil)
 }
 
-// usable reports whether list requests may currently replace individual reads.
-func (l *list) usable(now time.Time) bool {
+// isUsable reports whether list requests may currently replace individual reads.
+func (l *list) isUsable(now time.Time) bool {
 	return !l.failing && !now.Before(l.unusableUntil) && !now.Before(l.retryAt)
 }
 
-// list.begun records the start of a list request. The parameter jitter changes the time of the next list request.
-func (l *list) begun(at time.Time, jitter float64) {
+// recordStart records the start of a list request. The parameter jitter changes the time of the next list request.
+func (l *list) recordStart(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
 
-// list.failed records a failed list request, and delays the next one. The parameter swept is the number of generations that the
-// request was meant to poll. The parameter least is the delay after the first failure. Each further consecutive failure
+// recordFailure records a failed list request, and delays the next one. The parameter swept is the number of generations that
+// the request was meant to poll. The parameter least is the delay after the first failure. Each further consecutive failure
 // increases the delay.
-func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
+func (l *list) recordFailure(err error, swept int, least time.Duration, jitter float64, now time.Time) {
 	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
 		l.failing = swept > 0
 	}
@@ -103,9 +103,9 @@ func (l *list) compareRecord(e *generation, etag string) {
 	e.listing.hint = nil
 }
 
-// The function complete reports whether a record from a list has every detail that an individual read returns, including the
+// isComplete reports whether a record from a list has every detail that an individual read returns, including the
 // result or the failure message.
-func complete(g catalog.Generation) bool {
+func isComplete(g catalog.Generation) bool {
 	switch g.State {
 	case catalog.StateSucceeded:
 		return len(g.Omitted) == 0 && (g.File != nil || g.Text != nil)

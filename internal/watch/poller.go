@@ -81,12 +81,12 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
-	if t.accountRead.due() && s.limit > 0 {
+	if t.accountRead.isDue() && s.limit > 0 {
 		jobs = append(jobs, p.readAccount())
 		s.limit--
 	}
 	plan := s.plan()
-	plan.more = plan.more || t.accountRead.due()
+	plan.more = plan.more || t.accountRead.isDue()
 	p.preferHinted, t.queue.blocked = plan.preferHinted, plan.more && !refill.IsZero()
 	if plan.sweep {
 		jobs = append(jobs, p.sweep(now))
@@ -114,7 +114,7 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	}
 	s = situation{now: now, limit: limit, preferHinted: p.preferHinted, least: t.cfg.MinInterval}
 	p.describeList(&s)
-	ready, next := t.queue.due(now, func(e *generation) bool { return t.wanted(e, now) })
+	ready, next := t.queue.selectDue(now, func(e *generation) bool { return t.mustPoll(e, now) })
 	s.nextDue = next
 	listed := 0
 	if len(ready) > limit && len(t.everything) > 0 {
@@ -123,7 +123,7 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	for _, e := range ready {
 		s.ready = append(s.ready, candidate{
 			e: e, urgency: p.urgency(e, listed, now), hinted: e.listing.hint != nil,
-			swept: t.list.serves(e, now), first: !e.fresh,
+			swept: t.list.coversRead(e, now), first: !e.fresh,
 		})
 	}
 	return s, refill
@@ -135,7 +135,7 @@ func (p *poller) describeList(s *situation) {
 	everything := len(t.everything) > 0
 	s.firstList = slices.ContainsFunc(t.everything, func(w *watcher) bool { return !w.initialKnown })
 	s.sweeping, s.sweptAt, s.sweepAfter, s.listFailing = l.sweep != nil, l.sweptAt, l.retryAt, l.failing
-	s.sweeps = everything || len(t.served(sweepFrom, s.now)) == sweepFrom
+	s.sweeps = everything || len(t.coveredByList(sweepFrom, s.now)) == sweepFrom
 	if !s.sweeps {
 		l.sweepAt = time.Time{}
 		return
@@ -187,8 +187,8 @@ func (p *poller) readAccount() *job {
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, since: t.list.answeredAt}
-	j.generations, t.list.sweep = t.served(len(t.order), now), j
-	t.list.begun(now, p.random.Draw())
+	j.generations, t.list.sweep = t.coveredByList(len(t.order), now), j
+	t.list.recordStart(now, p.random.Draw())
 	for _, e := range j.generations {
 		if !e.fresh {
 			j.since = now // a watcher needs the current state, which an earlier list may lack
@@ -202,15 +202,15 @@ func (p *poller) sweep(now time.Time) *job {
 func (p *poller) beginPoll(j *job, e *generation) {
 	e.polling.inFlight = true
 	p.tenant.queue.remove(e)
-	j.account(e)
+	j.addTo(e)
 }
 
-// poller.begins reports whether the request of a job is still needed. It is called when the request is about to be sent. If a
-// read or a list request is still needed, poller.begins counts it in the statistics.
-func (p *poller) begins(j *job) bool {
+// isNeeded reports whether the request of a job is still needed. It is called when the request is about to be sent. If a
+// read or a list request is still needed, it counts it in the statistics.
+func (p *poller) isNeeded(j *job) bool {
 	p.tenant.mu.Lock()
 	defer p.tenant.mu.Unlock()
-	if j.ID != "" && !p.tenant.wanted(j.generations[0], time.Now()) {
+	if j.ID != "" && !p.tenant.mustPoll(j.generations[0], time.Now()) {
 		return false
 	}
 	stats := &p.tenant.stats
@@ -224,8 +224,8 @@ func (p *poller) begins(j *job) bool {
 	return true
 }
 
-// job.account adds a generation, its watchers and their traces to j.Poll, which describes the job for the tracer.
-func (j *job) account(e *generation) {
+// addTo adds a generation, its watchers and their traces to j.Poll, which describes the job for the tracer.
+func (j *job) addTo(e *generation) {
 	j.Generations++
 	j.Watches += len(e.subscribers)
 	if e.orderRef != nil && len(j.Orders) < maxRefs {
@@ -247,26 +247,26 @@ func (p *poller) execute(j *job) {
 	result := &pollResult{found: found}
 	switch {
 	case j.Account:
-		p.begins(j)
+		p.isNeeded(j)
 		_, result.Err = h.cfg.Upstream.Account(ctx, cred)
 		p.accountAnswered(j, result.Err)
 	case j.ID == "":
-		p.begins(j)
+		p.isNeeded(j)
 		list, err := h.cfg.Upstream.List(ctx, cred, j.since)
 		result.Err = err
-		p.swept(j, list, err, result)
+		p.applyList(j, list, err, result)
 	default:
-		wanted := catalog.IfWanted(ctx, func() bool { return p.begins(j) })
+		wanted := catalog.IfWanted(ctx, func() bool { return p.isNeeded(j) })
 		read, err := h.cfg.Upstream.Generation(wanted, cred, j.ID)
 		result.Err, result.State = err, read.State
-		p.answered(j, read, err, result)
+		p.applyRead(j, read, err, result)
 	}
 	p.tenant.finish(ctx, result)
 	ended(result.Outcome)
 }
 
-// poller.landed marks a job and its generations as no longer in flight.
-func (p *poller) landed(j *job) {
+// release marks a job and its generations as no longer in flight.
+func (p *poller) release(j *job) {
 	if p.tenant.list.sweep == j {
 		p.tenant.list.sweep = nil
 	} else {
@@ -277,19 +277,19 @@ func (p *poller) landed(j *job) {
 	}
 }
 
-// poller.answered applies the result of a read.
-func (p *poller) answered(j *job, read catalog.Version, err error, result *pollResult) {
+// applyRead applies the result of a read.
+func (p *poller) applyRead(j *job, read catalog.Version, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
-	p.landed(j)
+	p.release(j)
 	e := j.generations[0]
 	switch {
 	case err == nil:
 		t.list.readAnswered(now)
-		p.succeeded(now)
+		p.recordSuccess(now)
 		t.health.read = now
 		t.list.compareRecord(e, read.Etag)
 		t.apply(e, read.Generation, read.Etag, result)
@@ -297,32 +297,32 @@ func (p *poller) answered(j *job, read catalog.Version, err error, result *pollR
 		t.applyHints(result, now)
 	case catalog.IsAbsent(err), catalog.KindOf(err) == catalog.KindNotFound && (!e.exists() || e.justCreated(now)):
 		t.list.readAnswered(now)
-		p.succeeded(now)
+		p.recordSuccess(now)
 		t.notFound(e, err, result, now)
 	default: // any other error, such as a 404 from a proxy, does not show whether the generation exists
-		p.failed(err, now)
+		p.recordFailure(err, now)
 		t.retry(e, err, max(t.cfg.MaxInterval, maxPause), now)
 	}
 }
 
-// poller.swept applies the result of a sweep, which is a list request.
-func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult) {
+// applyList applies the result of a sweep, which is a list request.
+func (p *poller) applyList(j *job, list *catalog.List, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
-	p.landed(j)
+	p.release(j)
 	if err == nil {
 		t.health.read = now
-		p.succeeded(now)
+		p.recordSuccess(now)
 		t.merge(j.generations, list, result, now)
 		return
 	}
 	// The generations that the failed list request was meant to poll are now read individually. This shows whether only list
 	// requests fail.
-	p.failed(err, now)
-	t.list.failed(err, len(j.generations), t.cfg.MinInterval, p.random.Draw(), now)
+	p.recordFailure(err, now)
+	t.list.recordFailure(err, len(j.generations), t.cfg.MinInterval, p.random.Draw(), now)
 	t.beginWithoutList(now)
 	for _, e := range j.generations {
 		t.retry(e, err, t.cfg.MinInterval, now)
@@ -336,25 +336,25 @@ func (p *poller) accountAnswered(j *job, err error) {
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
-	p.landed(j)
+	p.release(j)
 	t.accountRead.inFlight = false
 	if err != nil {
-		p.failed(err, now)
+		p.recordFailure(err, now)
 		return
 	}
 	t.health.read = now
-	p.succeeded(now)
+	p.recordSuccess(now)
 }
 
-// poller.succeeded records that the catalog has responded to a poll.
-func (p *poller) succeeded(now time.Time) {
-	p.tenant.health.succeeded(now)
+// recordSuccess records that the catalog has responded to a poll.
+func (p *poller) recordSuccess(now time.Time) {
+	p.tenant.health.recordSuccess(now)
 }
 
-// poller.failed records a failed poll. If the catalog has rejected a forwarded API key, it ends all watches with this API key.
-func (p *poller) failed(err error, now time.Time) {
+// recordFailure records a failed poll. If the catalog has rejected a forwarded API key, it ends all watches with this API key.
+func (p *poller) recordFailure(err error, now time.Time) {
 	t := p.tenant
-	t.health.failed(err, t.cred.IsShared(), now)
+	t.health.recordFailure(err, t.cred.IsShared(), now)
 	if catalog.KindOf(err) == catalog.KindCredentialRejected && !t.cred.IsShared() {
 		t.endAll(err)
 	}

@@ -46,10 +46,10 @@ func (q *queue) remove(e *generation) {
 	}
 }
 
-// The method due calls the function keep for each due generation. It returns the generations for which the function
+// selectDue calls the function keep for each due generation. It returns the generations for which the function
 // returns true, and leaves them in the queue. It removes the other due generations from the queue. The result next is
 // the earliest time at which a generation that is not due yet becomes due, or zero if all are due.
-func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*generation, next time.Time) {
+func (q *queue) selectDue(now time.Time, keep func(*generation) bool) (ready []*generation, next time.Time) {
 	for indexes := []int{0}; len(indexes) > 0; {
 		at := indexes[len(indexes)-1]
 		indexes = indexes[:len(indexes)-1]

@@ -36,7 +36,7 @@ func TestQueueReturnsDueGenerationsAfterRandomChanges(t *testing.T) {
 
 func checkDue(t *testing.T, q *queue, want map[*generation]bool, now time.Time) {
 	t.Helper()
-	ready, next := q.due(now, func(e *generation) bool { return want[e] })
+	ready, next := q.selectDue(now, func(e *generation) bool { return want[e] })
 	for e := range want {
 		if due := !e.polling.due.After(now); due && !slices.Contains(ready, e) {
 			t.Fatalf("%s is due, but is not ready", e.id)

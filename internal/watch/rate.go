@@ -18,7 +18,7 @@ func (h *Hub) DivideRate(ctx context.Context) {
 	replica := rand.Text()
 	defer h.attend(context.WithoutCancel(ctx), replica, false)
 	for ctx.Err() == nil {
-		h.attend(ctx, replica, h.polls())
+		h.attend(ctx, replica, h.hasPollers())
 		select {
 		case <-time.After(attendInterval):
 		case <-h.began:
@@ -37,8 +37,8 @@ func (h *Hub) attend(ctx context.Context, replica string, polls bool) {
 	}
 }
 
-// Hub.polls reports whether the hub has pollers.
-func (h *Hub) polls() bool {
+// hasPollers reports whether the hub has pollers.
+func (h *Hub) hasPollers() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.tenants) > 0

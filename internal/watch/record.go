@@ -82,7 +82,7 @@ func (t *tenant) recordOldest(ctx context.Context, generations []*generation) (m
 			failed = true
 			continue
 		}
-		e.recording.done(seen[n])
+		e.recording.finish(seen[n])
 		if len(e.recording.unrecorded) > 0 {
 			more = append(more, e)
 		}

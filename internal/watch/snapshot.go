@@ -56,7 +56,7 @@ func newPolledCredential(t *tenant) PolledCredential {
 	beat, state := t.newHeartbeat(t.health.answered), t.limiter().State()
 	return PolledCredential{
 		Tenant: t.cred.Tenant, IsShared: t.cred.IsShared(), Condition: beat.Condition, Failures: beat.Failures, LastError: beat.LastError,
-		Answered: t.health.answered, Rate: state.PollRate, Limit: t.cfg.Rate, Ready: state.Polls, Paused: t.paused(), Watches: t.watches, Swept: t.list.sweptAt,
+		Answered: t.health.answered, Rate: state.PollRate, Limit: t.cfg.Rate, Ready: state.Polls, Paused: t.pauseEnd(), Watches: t.watches, Swept: t.list.sweptAt,
 	}
 }
 
@@ -67,7 +67,7 @@ func newPolledGeneration(t *tenant, e *generation, now time.Time) PolledGenerati
 	}
 	return PolledGeneration{
 		Tenant: t.cred.Tenant, ID: e.id, Model: cmp.Or(e.state.ModelID, e.modelID), State: state, Began: e.startTime(), Answered: e.state.ObserveTime,
-		NextPoll: latest(t.nextPoll(e), t.opens(now)), Watches: len(e.subscribers), Failures: e.polling.failures, LastError: e.polling.lastErr,
+		NextPoll: latest(t.nextPoll(e), t.nextStart(now)), Watches: len(e.subscribers), Failures: e.polling.failures, LastError: e.polling.lastErr,
 		waiting: e.waitingSince(),
 	}
 }
@@ -77,7 +77,7 @@ func newPolledGeneration(t *tenant, e *generation, now time.Time) PolledGenerati
 func (s *Snapshot) add(t *tenant, listed bool) {
 	c := newPolledCredential(t)
 	for _, e := range t.order {
-		if !t.wanted(e, s.Time) {
+		if !t.mustPoll(e, s.Time) {
 			continue
 		}
 		c.Active++

@@ -54,7 +54,7 @@ func (t *tenant) end(w *watcher, now time.Time) {
 	t.queue.wakeBy(now.Add(linger))
 }
 
-// tenant.observe applies a record that a call to Easel has read from the catalog. It schedules the next poll of the generation
+// observe applies a record that a call to Easel has read from the catalog. It schedules the next poll of the generation
 // if no response has scheduled one yet, or if the generation is no longer in the queue.
 func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult, now time.Time) {
 	t.apply(e, read.Generation, read.Etag, result)
@@ -73,7 +73,7 @@ func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result 
 		e.recording.add(Sighting{catalog.Version{Generation: g, Etag: etag}, false})
 		result.changed = append(result.changed, e)
 	case regressed:
-		t.regressed(e, g)
+		t.countRegression(e, g)
 	}
 	if changed {
 		t.noteChange(e, before, result)
@@ -88,7 +88,7 @@ func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result 
 // known and differs from the new state, noteChange also adds the change and its estimated detection delay.
 func (t *tenant) noteChange(e *generation, before catalog.Generation, result *pollResult) {
 	e.foundBy = result.found
-	e.sight(result)
+	e.recordSighting(result)
 	if before.State != 0 && before.State != e.state.State {
 		result.Changes = append(result.Changes, Change{State: e.state.State, Delay: t.detectionDelay(e, before)})
 	}
@@ -113,9 +113,9 @@ func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.D
 	return t.history.LastCurve(t.historyOf(e)).Delay(before.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
 }
 
-// tenant.regressed counts a record that was dropped because its state cannot follow the current one. Of consecutive dropped
+// countRegression counts a record that was dropped because its state cannot follow the current one. Of consecutive dropped
 // records with the same state, it logs only the first.
-func (t *tenant) regressed(e *generation, g catalog.Generation) {
+func (t *tenant) countRegression(e *generation, g catalog.Generation) {
 	t.stats.Regressions++
 	if e.dropped == g.State {
 		return
@@ -139,7 +139,7 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 			e.fresh = true
 			t.publish(e)
 		}
-	case e.exists() && !t.lasts(e, now):
+	case e.exists() && !t.recordAbsence(e, now):
 		t.retry(e, err, t.cfg.MaxInterval, now)
 		return
 	default:
@@ -148,10 +148,10 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 	t.scheduleNext(e, now)
 }
 
-// tenant.lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. There are
+// recordAbsence records that a read has returned 404, and reports whether the generation is now treated as deleted. There are
 // two conditions: the first of the consecutive 404s is at least [lifecycle.AbsentFor] ago, and another read has succeeded since
 // then. If only the second condition is not met, the method requests a read of the account.
-func (t *tenant) lasts(e *generation, now time.Time) bool {
+func (t *tenant) recordAbsence(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
 	if !witnessed && now.Sub(e.absence.Since) >= lifecycle.AbsentFor {
@@ -170,11 +170,11 @@ func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time
 	t.noteChange(e, before, result)
 }
 
-// tenant.deleted records that a call to Easel has deleted the generation.
-func (t *tenant) deleted(e *generation, result *pollResult, now time.Time) {
+// recordDeletion records that a call to Easel has deleted the generation.
+func (t *tenant) recordDeletion(e *generation, result *pollResult, now time.Time) {
 	e.markDeleted(now)
 	e.missing, e.deleted, e.foundBy, e.recording.etag = false, true, result.found, ""
-	e.sight(result)
+	e.recordSighting(result)
 }
 
 // addListed records that the catalog's list contains a generation, or that this process ordered it. The first call for a
@@ -182,7 +182,7 @@ func (t *tenant) deleted(e *generation, result *pollResult, now time.Time) {
 func (t *tenant) addListed(e *generation, now time.Time) {
 	if e.listing.seenAt.IsZero() {
 		for _, w := range t.everything {
-			if w.orders == nil && w.initialKnown && !w.watches(e) {
+			if w.orders == nil && w.initialKnown && !w.isSubscribed(e) {
 				w.add(e, now)
 			}
 		}
@@ -204,8 +204,8 @@ func (t *tenant) beginWithoutList(now time.Time) {
 	}
 }
 
-// tenant.placed handles new orders. It subscribes each watch that has [Request.Orders] to the orders that the watch covers.
-func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
+// subscribePlaced handles new orders. It subscribes each watch that has [Request.Orders] to the orders that the watch covers.
+func (t *tenant) subscribePlaced(orders map[string]ledger.Attribution, now time.Time) {
 	ids := slices.Sorted(maps.Keys(orders)) // sorted, so that runs are reproducible
 	for _, w := range t.everything {
 		if w.orders == nil {
@@ -308,7 +308,7 @@ func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResu
 	case known && (e.listing.etag == "" || e.listing.etag == r.Etag):
 		e.confirm(r.ObserveTime)
 		t.scheduleNext(e, now)
-	case complete(r.Generation) && (t.list.fullRecords || !e.fresh && !e.knownOtherwise(r.Etag)):
+	case isComplete(r.Generation) && (t.list.fullRecords || !e.fresh && !e.knownOtherwise(r.Etag)):
 		t.apply(e, r.Generation, r.Etag, result)
 		t.scheduleNext(e, now)
 	case known: // only details have changed; they may change often, so they do not justify an extra read
@@ -331,15 +331,15 @@ func (t *tenant) recheck(e *generation, now time.Time) {
 	t.pollAt(e, now)
 }
 
-// applyHints applies hints. A hint is a record from the list that no read has confirmed yet. applyHints skips hints that the
-// function complete rejects. It does nothing unless the last comparison showed that the list's records are as complete as the
+// applyHints applies hints. A hint is a record from the list that no read has confirmed yet. applyHints skips hints that
+// isComplete rejects. It does nothing unless the last comparison showed that the list's records are as complete as the
 // responses to reads.
 func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	if !t.list.fullRecords {
 		return
 	}
 	for _, e := range t.order {
-		if hint := e.listing.hint; hint != nil && complete(*hint) && !e.polling.inFlight {
+		if hint := e.listing.hint; hint != nil && isComplete(*hint) && !e.polling.inFlight {
 			e.listing.hint = nil
 			t.apply(e, *hint, hint.Etag(), result)
 			t.scheduleNext(e, now)
@@ -351,5 +351,5 @@ func (t *tenant) applyHints(result *pollResult, now time.Time) {
 // works at all. accountRead is guarded by the mu of the tenant's agenda.
 type accountRead struct{ wanted, inFlight bool }
 
-// accountRead.due reports whether the account must be read. At most one read is in flight.
-func (r accountRead) due() bool { return r.wanted && !r.inFlight }
+// isDue reports whether the account must be read. At most one read is in flight.
+func (r accountRead) isDue() bool { return r.wanted && !r.inFlight }

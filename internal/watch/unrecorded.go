@@ -49,9 +49,9 @@ func (s Sighting) supersedes(older Sighting) bool {
 	return status == before || before <= min(status, lifecycle.Running)
 }
 
-// recording.done is called after a state was recorded. It stores the state's etag, and removes the state from r.unrecorded
+// finish is called after a state was recorded. It stores the state's etag, and removes the state from r.unrecorded
 // unless a later state has replaced it there.
-func (r *recording) done(s Sighting) {
+func (r *recording) finish(s Sighting) {
 	r.etag = s.Etag
 	r.unrecorded = slices.DeleteFunc(r.unrecorded, func(one Sighting) bool { return one.Etag == s.Etag && one.NotFound == s.NotFound })
 }

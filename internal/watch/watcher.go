@@ -53,9 +53,9 @@ type subscriber struct {
 	at int32
 }
 
-// waits returns the number of generations that a watcher waits for. listed is the number of generations in the catalog's list.
-// Only a watcher of all generations waits for the listed ones.
-func (w *watcher) waits(listed int) int {
+// unfinished returns the number of generations that a watcher waits for. listed is the number of generations in the catalog's
+// list. Only a watcher of all generations waits for the listed ones.
+func (w *watcher) unfinished(listed int) int {
 	if w.everything {
 		return max(listed, w.pending, 1)
 	}
@@ -103,7 +103,7 @@ func (w *watcher) subscribe(ids []string, now time.Time) {
 
 // addOrdered subscribes to a generation that has an order, unless the watcher already has a subscription to it.
 func (w *watcher) addOrdered(id string, now time.Time) {
-	if e := w.agenda.ensure(id, now); !w.watches(e) {
+	if e := w.agenda.ensure(id, now); !w.isSubscribed(e) {
 		e.ordered = true
 		w.add(e, now)
 	}
@@ -131,7 +131,7 @@ func (w *watcher) add(e *generation, now time.Time) {
 	delete(w.known, e.id)
 	at := w.insert(sub)
 	due := e.polling.due
-	if (len(e.subscribers) == 0 || e.isPresumedDeleted()) && w.agenda.stale(e, now) {
+	if (len(e.subscribers) == 0 || e.isPresumedDeleted()) && w.agenda.isStale(e, now) {
 		e.fresh, due = false, now
 	}
 	e.subscribers = append(e.subscribers, subscriber{w, at})
@@ -149,8 +149,8 @@ func (w *watcher) subscribeListed(now time.Time) {
 	if w.initialKnown {
 		return
 	}
-	for _, e := range w.listed(now) {
-		if !w.watches(e) {
+	for _, e := range w.coveredGenerations(now) {
+		if !w.isSubscribed(e) {
 			w.add(e, now)
 		}
 	}
@@ -163,10 +163,10 @@ func (w *watcher) subscribeListed(now time.Time) {
 	w.notify()
 }
 
-// watcher.listed returns the generations that a watcher of all generations covers: those in the latest list, and those that
+// coveredGenerations returns the generations that a watcher of all generations covers: those in the latest list, and those that
 // this process has just ordered. The latter may not be in the list yet. For a watch that is limited to orders, the method
 // returns only the listed generations with IDs in ifListed. So it spends no time on the generations of other owners.
-func (w *watcher) listed(now time.Time) (all []*generation) {
+func (w *watcher) coveredGenerations(now time.Time) (all []*generation) {
 	a := w.agenda
 	if w.orders == nil {
 		for _, e := range a.order {
@@ -186,9 +186,9 @@ func (w *watcher) listed(now time.Time) (all []*generation) {
 	return all
 }
 
-// watcher.watches reports whether the watcher already has a subscription to the generation. If the field named is false, no
+// isSubscribed reports whether the watcher already has a subscription to the generation. If the field named is false, no
 // duplicate can occur, so the method returns false without a search.
-func (w *watcher) watches(e *generation) bool {
+func (w *watcher) isSubscribed(e *generation) bool {
 	return w.named && slices.ContainsFunc(e.subscribers, func(s subscriber) bool { return s.watcher == w })
 }
 
@@ -254,9 +254,9 @@ type step struct {
 	err   error
 }
 
-// next returns the next step. It creates the event only when the watcher is ready for it. So a slow watcher receives the latest
-// state, and skips the earlier ones.
-func (w *watcher) next(now time.Time) step {
+// nextStep returns the next step. It creates the event only when the watcher is ready for it. So a slow watcher receives the
+// latest state, and skips the earlier ones.
+func (w *watcher) nextStep(now time.Time) step {
 	w.agenda.mu.Lock()
 	defer w.agenda.mu.Unlock()
 	w.expire(now)
@@ -367,12 +367,12 @@ func (w *watcher) heartbeatEvent(now time.Time) *Heartbeat {
 		beat.NextPoll = a.list.sweepAt
 	}
 	for i := range w.subscriptions {
-		if e := w.subscriptions[i].e; e != nil && a.wanted(e, now) {
+		if e := w.subscriptions[i].e; e != nil && a.mustPoll(e, now) {
 			beat.NextPoll = earliest(beat.NextPoll, a.nextPoll(e))
 		}
 	}
 	if !beat.NextPoll.IsZero() {
-		beat.NextPoll = latest(beat.NextPoll, a.opens(now))
+		beat.NextPoll = latest(beat.NextPoll, a.nextStart(now))
 	}
 	return beat
 }

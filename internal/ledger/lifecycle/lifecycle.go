@@ -98,8 +98,8 @@ type Step struct {
 	Answer Answer
 }
 
-// stay returns a step that does not change the order.
-func (o Order) stay(action Action, answer Answer) Step { return Step{o, action, answer} }
+// unchanged returns a step that does not change the order.
+func (o Order) unchanged(action Action, answer Answer) Step { return Step{o, action, answer} }
 
 // sendable reports whether another attempt may be sent.
 func (o Order) sendable() bool { return o.State == Open && !o.Expired && !o.Rotated }
@@ -118,11 +118,11 @@ func (o Order) Call(same bool) Step {
 	case o.State == None || o.State == Refused:
 		return Step{Order{}, Write, Silence}
 	case !same:
-		return o.stay(Nothing, Reused)
+		return o.unchanged(Nothing, Reused)
 	case o.State == Placed:
-		return o.stay(Nothing, Replay)
+		return o.unchanged(Nothing, Replay)
 	case o.Leased:
-		return o.stay(Wait, Silence)
+		return o.unchanged(Wait, Silence)
 	}
 	return o.resend()
 }
@@ -140,7 +140,7 @@ func (o Order) Written() (next Order, free bool) {
 // since the ledger was copied or restored.
 func (o Order) Resume() Step {
 	if o.Held {
-		return o.stay(Nothing, Silence)
+		return o.unchanged(Nothing, Silence)
 	}
 	return o.resend()
 }
@@ -150,11 +150,11 @@ func (o Order) Resume() Step {
 func (o Order) resend() Step {
 	switch {
 	case o.State != Open || o.Leased:
-		return o.stay(Nothing, Silence)
+		return o.unchanged(Nothing, Silence)
 	case o.Expired:
-		return o.stay(Nothing, Unresolved)
+		return o.unchanged(Nothing, Unresolved)
 	case o.Rotated:
-		return o.stay(Nothing, Unknown)
+		return o.unchanged(Nothing, Unknown)
 	}
 	return Step{o.lease(), Submit, Silence}
 }
@@ -166,20 +166,20 @@ func (o Order) May(lease int) bool { return o.sendable() && o.Leased && o.Leases
 // Left returns the step for a caller that disconnects before an outcome is recorded. The step's answer is [Unknown], even if
 // the process that sends the order has already received the outcome. If that process dies before it records the outcome,
 // another process resends the order.
-func (o Order) Left() Step { return o.stay(Nothing, Unknown) }
+func (o Order) Left() Step { return o.unchanged(Nothing, Unknown) }
 
 // Concluded returns the step for the outcome of all attempts during a lease. The lease may already have ended. If the outcome
 // is [Named], generation is the ID of the generation.
 func (o Order) Concluded(lease int, outcome Outcome, generation string) Step {
 	switch {
 	case outcome == Named:
-		return o.named(generation)
+		return o.recordGeneration(generation)
 	case o.State == Placed:
-		return o.stay(Nothing, Replay)
+		return o.unchanged(Nothing, Replay)
 	case o.State == Refused:
-		return o.stay(Nothing, NotPlaced)
+		return o.unchanged(Nothing, NotPlaced)
 	case o.Leases != lease:
-		return o.stay(Nothing, Unknown) // the holder of the later lease records the outcome
+		return o.unchanged(Nothing, Unknown) // the holder of the later lease records the outcome
 	}
 	o.Leased = false
 	if outcome == KeyRefused || outcome == TurnedAway && lease == 1 && !o.Held { // no attempt under this lease or an earlier one can have been accepted
@@ -189,16 +189,16 @@ func (o Order) Concluded(lease int, outcome Outcome, generation string) Step {
 	return Step{o, Nothing, Unknown}
 }
 
-// named returns the step for a generation that the catalog returned. The step records the generation, unless the catalog
-// returned another generation earlier. If the recorded outcome is different, the step reports the contradiction.
-func (o Order) named(generation string) Step {
+// recordGeneration returns the step for a generation that the catalog returned. The step records the generation, unless the
+// catalog returned another generation earlier. If the recorded outcome is different, the step reports the contradiction.
+func (o Order) recordGeneration(generation string) Step {
 	action := Nothing
 	switch {
 	case o.State == Placed && o.Generation == generation:
 		o.Resolved = false
-		return o.stay(Nothing, Replay)
+		return o.unchanged(Nothing, Replay)
 	case o.State == Placed && !o.Resolved:
-		return o.stay(Report, Replay)
+		return o.unchanged(Report, Replay)
 	case o.State != Open:
 		action = Report
 	}

@@ -44,9 +44,9 @@ func (v Values) random() *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64()^uint64(v.Integer("seed"))*0x9e3779b97f4a7c15, 4))
 }
 
-// steer returns the name of the first choice for which the prompt contains a cue. If there is no such choice, it returns
+// choose returns the name of the first choice for which the prompt contains a cue. If there is no such choice, it returns
 // its last parameter. Each choice consists of a name and a string of cues, separated by spaces.
-func steer(prompt string, choices [][2]string, otherwise string) string {
+func choose(prompt string, choices [][2]string, otherwise string) string {
 	for _, choice := range choices {
 		if mentions(prompt, choice[1]) {
 			return choice[0]

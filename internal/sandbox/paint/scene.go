@@ -19,7 +19,7 @@ func Landscape(v Values) Artifact {
 		p.samples = 2
 	}
 	p.w, p.h = v.Size()
-	p.paint = newScene(v, p, v.Number("horizon"), detail).at
+	p.paint = newScene(v, p, v.Number("horizon"), detail).colorAt
 	return p.file(v.Text("format"), png.BestSpeed)
 }
 
@@ -40,7 +40,7 @@ func Print(v Values) Artifact {
 		if min(x, y, aspect-x, 1-y) < margin {
 			return mount
 		}
-		return s.at(x, y)
+		return s.colorAt(x, y)
 	}
 	return p.file("png", png.NoCompression)
 }
@@ -51,7 +51,7 @@ const palettes = "#f4efe6 #264653 #2a9d8f #e9c46a #f4a261 #e76f51|#0d1b2a #e0e1d
 // Abstract returns a picture that looks like ink in water. It consists of bands of noise, distorted by other noise.
 func Abstract(v Values) Artifact {
 	rnd, p := v.random(), &picture{block: 1, samples: 2}
-	inks, seed, bands := colours(deal(rnd, palettes)()), rnd.Uint32(), 8+60*v.Number("density")
+	inks, seed, bands := colours(shuffleParts(rnd, palettes)()), rnd.Uint32(), 8+60*v.Number("density")
 	if given, ok := v["palette"].([]any); ok {
 		inks = colours(strings.Trim(fmt.Sprint(given), "[]"))
 	}
@@ -139,11 +139,11 @@ func newScene(v Values, p *picture, horizon float64, detail int) *scene {
 	prompt, rnd := v.Text("prompt"), v.random()
 	hour := v.Text("time_of_day")
 	if _, known := hourly[hour]; !known {
-		hour = steer(prompt, hours, []string{"day", "sunset", "dawn", "sunset", "dusk"}[rnd.IntN(5)])
+		hour = choose(prompt, hours, []string{"day", "sunset", "dawn", "sunset", "dusk"}[rnd.IntN(5)])
 	}
 	s := &scene{
 		light: hourly[hour], seed: rnd.Uint32(), aspect: float64(p.w) / float64(p.h), columns: float64(p.h * p.samples), horizon: horizon,
-		cover: 0.25 + 0.3*rnd.Float64(), detail: detail, place: steer(prompt, places, "mountains"), mirror: v["reflections"] != false,
+		cover: 0.25 + 0.3*rnd.Float64(), detail: detail, place: choose(prompt, places, "mountains"), mirror: v["reflections"] != false,
 	}
 	c := colours(s.colours)
 	if mentions(prompt, "storm stormy thunder rain rainy tempest") {
@@ -195,9 +195,9 @@ func (s *scene) trees(x float64, row int) (top float64) {
 	return top
 }
 
-// scene.at returns the color of the scene at a position. The corners of the picture are darker than its center.
-func (s *scene) at(x, y float64) rgb {
-	c := s.land(x, y)
+// colorAt returns the color of the scene at a position. The corners of the picture are darker than its center.
+func (s *scene) colorAt(x, y float64) rgb {
+	c := s.landColor(x, y)
 	if s.wet && y > s.horizon {
 		c = s.lake(x, y)
 	}
@@ -205,8 +205,8 @@ func (s *scene) at(x, y float64) rgb {
 	return c.mix(rgb{}, 0.16*step(0.5, 2, u*u+v*v))
 }
 
-// land returns the color of the nearest layer at a position, or of the sky if there is no layer.
-func (s *scene) land(x, y float64) rgb {
+// landColor returns the color of the nearest layer at a position, or of the sky if there is no layer.
+func (s *scene) landColor(x, y float64) rgb {
 	for i := len(s.layers) - 1; i >= 0; i-- {
 		if l := s.layers[i]; y >= l.crest[max(min(int(x*s.columns), len(l.crest)-1), 0)] {
 			return s.ground(l, x, y)
@@ -253,7 +253,7 @@ func (s *scene) lake(x, y float64) rgb {
 		clear = 0.8 - 0.9*near
 	}
 	wave := fractal(x*5/(0.08+near), 16/(0.05+near), 3, s.seed+9, false) - 0.5
-	seen := s.land(min(max(x+wave*(0.03+near*0.25), 0), s.aspect), max(s.horizon-near*1.1-math.Abs(wave)*(0.02+near*0.15), 0))
+	seen := s.landColor(min(max(x+wave*(0.03+near*0.25), 0), s.aspect), max(s.horizon-near*1.1-math.Abs(wave)*(0.02+near*0.15), 0))
 	c := s.water.mix(s.sky[2], 0.12+0.5*max(wave, 0)).mix(seen, clear).mix(s.sky[3], 0.3*step(0.012, 0, near))
 	off := (x - s.lightX) / (0.03 + 0.3*near)
 	return c.add(s.sun, s.glow*0.9*step(0.06, 0.3, wave)*math.Exp(-off*off))

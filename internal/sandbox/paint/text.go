@@ -28,7 +28,7 @@ const (
 func Haiku(v Values) Artifact {
 	rnd := v.random()
 	theme := themes[slices.IndexFunc(themes, func(t [3]string) bool { return t[0] == "" || mentions(v.Text("prompt"), t[0]) })]
-	return Artifact{Text: deal(rnd, theme[1])() + "\n" + deal(rnd, theme[2])() + " " + deal(rnd, verbs)() + "\n" + deal(rnd, ends)()}
+	return Artifact{Text: shuffleParts(rnd, theme[1])() + "\n" + shuffleParts(rnd, theme[2])() + " " + shuffleParts(rnd, verbs)() + "\n" + shuffleParts(rnd, ends)()}
 }
 
 // Titles and sentences of essays, separated by |. The essay's subject replaces each #.
@@ -44,7 +44,7 @@ const (
 func Essay(v Values) Artifact {
 	words := strings.Split(v.Text("prompt"), "about ")
 	rnd, subject := v.random(), strings.Trim(fmt.Sprintf("%.80s", words[len(words)-1]), ".!? \n")
-	title, sentence := deal(rnd, titles), deal(rnd, sentences)
+	title, sentence := shuffleParts(rnd, titles), shuffleParts(rnd, sentences)
 	var parts []string
 	if v["title"] == true {
 		parts = append(parts, title())
@@ -55,9 +55,9 @@ func Essay(v Values) Artifact {
 	return Artifact{Text: strings.ReplaceAll(strings.Join(parts, "\n\n"), "#", subject)}
 }
 
-// deal splits a string at each |, and shuffles the parts. It returns a function that returns the next part at each call, and
-// starts again after the last part.
-func deal(rnd *rand.Rand, from string) (next func() string) {
+// shuffleParts splits a string at each |, and shuffles the parts. It returns a function that returns the next part at each
+// call, and starts again after the last part.
+func shuffleParts(rnd *rand.Rand, from string) (next func() string) {
 	all, n := strings.Split(from, "|"), 0
 	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return func() string {

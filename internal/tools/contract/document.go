@@ -75,8 +75,8 @@ func (d *document) call(m protoreflect.MethodDescriptor) {
 	d.message("####", m.Output())
 }
 
-// document.shared writes a section for each message that is neither a request nor a response.
-func (d *document) shared() {
+// writeSharedMessages writes a section for each message that is neither a request nor a response.
+func (d *document) writeSharedMessages() {
 	d.printf("\n## Messages\n")
 	for _, file := range d.files {
 		for m := range image.All(file.Messages()) {
@@ -92,11 +92,11 @@ func (d *document) message(level string, m protoreflect.MessageDescriptor) {
 	if m.Fields().Len() == 0 {
 		return
 	}
-	d.fields(m)
+	d.writeFields(m)
 }
 
-// document.fields writes a table with the first paragraph of each field's comment. The other paragraphs follow the table.
-func (d *document) fields(m protoreflect.MessageDescriptor) {
+// writeFields writes a table with the first paragraph of each field's comment. The other paragraphs follow the table.
+func (d *document) writeFields(m protoreflect.MessageDescriptor) {
 	d.printf("\n| field | type | |\n|---|---|---|\n")
 	var details strings.Builder
 	for f := range image.All(m.Fields()) {
@@ -166,12 +166,12 @@ var token = regexp.MustCompile("`[^`]*`|" + `\b[A-Za-z0-9]+(?:[_.][A-Za-z0-9]+)+
 
 // prose returns a declaration's comment, with links to calls and messages.
 func (d *document) prose(of protoreflect.Descriptor) string {
-	return d.marked(image.Comment(of), of.Name())
+	return d.markUp(image.Comment(of), of.Name())
 }
 
-// document.marked adds markup to a text. Names of calls, messages and enums become links, except the name of the declaration
+// markUp adds markup to a text. Names of calls, messages and enums become links, except the name of the declaration
 // that the text describes. Other names become code.
-func (d *document) marked(text string, about protoreflect.Name) string {
+func (d *document) markUp(text string, about protoreflect.Name) string {
 	return token.ReplaceAllStringFunc(text, func(word string) string {
 		switch {
 		case word[0] == '`':

@@ -78,7 +78,7 @@ func (d *document) reason(value protoreflect.EnumValueDescriptor, class string) 
 	}
 	meaning := strings.TrimSuffix(strings.TrimPrefix(text, first[0]), tries[0])
 	rest := strings.Replace(first[2], "only over REST", "REST only", 1)
-	d.printf("| `%s` | `%s` | %s | %s | %s | %s | %s |\n", value.Name(), class, d.marked("`"+first[1]+"`"+first[3], value.Name()),
-		rest, cell(d.marked(meaning, value.Name())), answers[tries[1]], cell(d.marked(tries[2], value.Name())))
+	d.printf("| `%s` | `%s` | %s | %s | %s | %s | %s |\n", value.Name(), class, d.markUp("`"+first[1]+"`"+first[3], value.Name()),
+		rest, cell(d.markUp(meaning, value.Name())), answers[tries[1]], cell(d.markUp(tries[2], value.Name())))
 	return nil
 }

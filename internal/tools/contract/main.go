@@ -41,7 +41,7 @@ func write(path, reasons, contract, errors string) error {
 	}
 	d := newDocument(files)
 	d.services()
-	d.shared()
+	d.writeSharedMessages()
 	d.enums()
 	if err := os.WriteFile(contract, []byte(d.out.String()), 0o644); err != nil {
 		return err

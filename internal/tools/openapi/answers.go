@@ -75,7 +75,7 @@ func inParticular(status int) func(protoreflect.MethodDescriptor, string) bool {
 
 func withBody(_ protoreflect.MethodDescriptor, verb string) bool { return verb == http.MethodPost }
 
-func (a answers) shared() openapi3.ResponseBodies {
+func (a answers) sharedResponses() openapi3.ResponseBodies {
 	shared := openapi3.ResponseBodies{}
 	for _, answer := range a {
 		text := answer.text
@@ -124,9 +124,9 @@ func (a answers) write(operation *openapi3.Operation, method protoreflect.Method
 	}
 	switch {
 	case method.Name() == "DownloadGeneration":
-		bytes(operation)
+		setDownloadContent(operation)
 	case method.IsStreamingServer():
-		events(operation, method)
+		setStreamContent(operation, method)
 	}
 	text := image.Comment(method.Output())
 	if ok := operation.Responses.Status(http.StatusOK); ok != nil && !method.IsStreamingServer() {
@@ -135,9 +135,9 @@ func (a answers) write(operation *openapi3.Operation, method protoreflect.Method
 	return nil
 }
 
-// The function events sets the content of a stream's response: server-sent events, or JSON lines with one line for each
+// setStreamContent sets the content of a stream's response: server-sent events, or JSON lines with one line for each
 // message.
-func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor) {
+func setStreamContent(operation *openapi3.Operation, method protoreflect.MethodDescriptor) {
 	text := "A stream that is open until the goal is reached. As server-sent events, each message is the data of an event. The name of the event is the name of the message's member, and the id is the etag or the resumeToken. An event named \"done\" or \"failure\" ends the stream. As JSON lines, each message is one line."
 	response := operation.Responses.Status(http.StatusOK).Value
 	response.Description = &text
@@ -151,9 +151,9 @@ func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor)
 	}
 }
 
-// The function bytes sets the content of the responses to a download. The catalog determines the media type, so the document
+// setDownloadContent sets the content of the responses to a download. The catalog determines the media type, so the document
 // lists two types: application/octet-stream for code generators, and the wildcard for validators.
-func bytes(operation *openapi3.Operation) {
+func setDownloadContent(operation *openapi3.Operation) {
 	binary := openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema().WithFormat("binary"))
 	content := openapi3.Content{"application/octet-stream": binary, "*/*": binary}
 	for _, status := range []int{http.StatusOK, http.StatusPartialContent} {

@@ -24,15 +24,15 @@ const (
 	duration    = `^[0-9]+(\.[0-9]{1,9})?s$`
 )
 
-// complete adds the parts of the contract that OpenAPI 2 can't express.
-func complete(doc *openapi3.T, c contract) error {
+// addMissingParts adds the parts of the contract that OpenAPI 2 can't express.
+func addMissingParts(doc *openapi3.T, c contract) error {
 	doc.Servers = openapi3.Servers{{URL: "/", Description: "The server of this document"}}
 	doc.Components.SecuritySchemes = openapi3.SecuritySchemes{"bearer": {Value: &openapi3.SecurityScheme{
 		Type: "http", Scheme: "bearer", Description: doc.Components.SecuritySchemes["bearer"].Value.Description,
 	}}}
 	doc.Tags = slices.CompactFunc(doc.Tags, func(a, b *openapi3.Tag) bool { return a.Name == b.Name })
 	answers := newAnswers()
-	doc.Components.Responses = answers.shared()
+	doc.Components.Responses = answers.sharedResponses()
 	for _, path := range doc.Paths.InMatchingOrder() {
 		item := doc.Paths.Value(path)
 		for verb, operation := range item.Operations() {

@@ -38,20 +38,20 @@ func (c contract) add(file protoreflect.FileDescriptor) {
 	for service := range image.All(file.Services()) {
 		for method := range image.All(service.Methods()) {
 			c.methods[fmt.Sprintf("%s_%s", service.Name(), method.Name())] = method
-			c.answer(method.Output())
+			c.addMessage(method.Output())
 		}
 	}
 }
 
-// contract.answer adds a message to the field answered, with the messages that its fields contain at any depth.
-func (c contract) answer(message protoreflect.MessageDescriptor) {
+// addMessage adds a message to the field answered, with the messages that its fields contain at any depth.
+func (c contract) addMessage(message protoreflect.MessageDescriptor) {
 	if c.answered[message.FullName()] {
 		return
 	}
 	c.answered[message.FullName()] = true
 	for field := range image.All(message.Fields()) {
 		if inner := field.Message(); inner != nil {
-			c.answer(inner)
+			c.addMessage(inner)
 		}
 	}
 }

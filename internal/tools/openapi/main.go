@@ -34,7 +34,7 @@ func write(image, from, to string) error {
 	if err != nil {
 		return fmt.Errorf("convert %s: %w", from, err)
 	}
-	if err := complete(doc, contract); err != nil {
+	if err := addMissingParts(doc, contract); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(doc, "", " ")
