@@ -47,17 +47,17 @@ func TestLogAttributeTableMatchesCode(t *testing.T) {
 }
 
 var (
-	logMethods    = regexp.MustCompile(`^(Debug|Info|Warn|Error)(Context)?$|^debug$|^about$`)
+	logMethods    = regexp.MustCompile(`^(Debug|Info|Warn|Error)(Context)?$|^debug$|^logAttributes$`)
 	attributeName = regexp.MustCompile(`^[a-z][a-z_]*$`)
 )
 
 // collectAttributes collects the attribute names in calls to loggers and slog constructors. It also collects the names
-// in functions called "about" or "attrs", and in assignments to variables called "about".
+// in functions called "logAttributes" or "attrs", and in assignments to variables called "about".
 func collectAttributes(file *ast.File, used map[string]bool) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.FuncDecl:
-			if n.Name.Name == "about" || n.Name.Name == "attrs" {
+			if n.Name.Name == "logAttributes" || n.Name.Name == "attrs" {
 				collectNames(n.Body, used)
 			}
 		case *ast.AssignStmt:
@@ -74,7 +74,7 @@ func collectAttributes(file *ast.File, used map[string]bool) {
 			case on != nil && on.Name == "slog" && len(n.Args) == 2:
 				collectNames(n.Args[0], used)
 			case logMethods.MatchString(of.Sel.Name):
-				collectArguments(n, of.Sel.Name != "about", used)
+				collectArguments(n, of.Sel.Name != "logAttributes", used)
 			}
 		}
 		return true
