@@ -373,8 +373,8 @@ func (*Generation_Text) isGeneration_Result() {}
 // FileResult describes a result that is a file.
 type FileResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Media type. Empty if the catalog's record does not contain it. The first chunk of a download
-	// always contains the media type.
+	// Media type. Empty if the catalog's record does not contain it. Even then, the first chunk of a
+	// download contains the media type.
 	ContentType string `protobuf:"bytes,1,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	// Size of the file in bytes. Unset if the catalog's record does not contain it. Unset does not
 	// mean zero.

@@ -263,8 +263,8 @@ class FileResult(_message.Message):
     CONTENT_TYPE_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     content_type: _builtins.str
-    """Media type. Empty if the catalog's record does not contain it. The first chunk of a download
-    always contains the media type.
+    """Media type. Empty if the catalog's record does not contain it. Even then, the first chunk of a
+    download contains the media type.
     """
     size_bytes: _builtins.int
     """Size of the file in bytes. Unset if the catalog's record does not contain it. Unset does not

@@ -29,14 +29,17 @@ GRPC_VERSION: str
 class GenerationServiceStub:
     """GenerationService quotes, orders, watches, downloads and deletes renders.
 
-    The server records each order in its ledger, with the owner, the caller and the labels. A durable
-    ledger is a SQLite file or a PostgreSQL database. A server with a callers file always has a
-    durable ledger. By default, EASEL_LEDGER_URL selects a ledger in memory, which is lost when the
-    server stops. The server also deletes finished orders from this ledger after 24 hours, or earlier
-    if the ledger contains more than 100,000 orders. The render of a deleted order has no labels and
-    is missing from usage and from lists by owner or label. It is visible only to callers that can
-    see every render of the API key. Only the catalog then remembers the idempotency_key. For this
-    reason, order_outcome is never "not_placed" if the ledger is in memory.
+    The server records each order in its ledger, with the owner, the caller and the labels.
+    EASEL_LEDGER_URL selects the ledger. A server with a callers file must have a durable ledger,
+    which is a SQLite file or a PostgreSQL database.
+
+    Without EASEL_LEDGER_URL, the ledger is in memory, and is lost when the server stops. Finished
+    orders are deleted from a ledger in memory after 24 hours, or earlier if it contains more than
+    100,000 orders. After an order was deleted:
+      - The render has no labels, and is missing from usage and from lists by owner or label.
+      - The render is visible only to callers that can see every render of the API key.
+      - Only the catalog remembers the idempotency_key. So order_outcome is never "not_placed" if the
+        ledger is in memory.
 
     Every error from Easel contains a google.rpc.ErrorInfo with the domain "easel" and a reason.
     Every call can return the following errors, which are not repeated in the comments of the
@@ -281,14 +284,17 @@ class GenerationServiceStub:
 class GenerationServiceAsyncStub(GenerationServiceStub):
     """GenerationService quotes, orders, watches, downloads and deletes renders.
 
-    The server records each order in its ledger, with the owner, the caller and the labels. A durable
-    ledger is a SQLite file or a PostgreSQL database. A server with a callers file always has a
-    durable ledger. By default, EASEL_LEDGER_URL selects a ledger in memory, which is lost when the
-    server stops. The server also deletes finished orders from this ledger after 24 hours, or earlier
-    if the ledger contains more than 100,000 orders. The render of a deleted order has no labels and
-    is missing from usage and from lists by owner or label. It is visible only to callers that can
-    see every render of the API key. Only the catalog then remembers the idempotency_key. For this
-    reason, order_outcome is never "not_placed" if the ledger is in memory.
+    The server records each order in its ledger, with the owner, the caller and the labels.
+    EASEL_LEDGER_URL selects the ledger. A server with a callers file must have a durable ledger,
+    which is a SQLite file or a PostgreSQL database.
+
+    Without EASEL_LEDGER_URL, the ledger is in memory, and is lost when the server stops. Finished
+    orders are deleted from a ledger in memory after 24 hours, or earlier if it contains more than
+    100,000 orders. After an order was deleted:
+      - The render has no labels, and is missing from usage and from lists by owner or label.
+      - The render is visible only to callers that can see every render of the API key.
+      - Only the catalog remembers the idempotency_key. So order_outcome is never "not_placed" if the
+        ledger is in memory.
 
     Every error from Easel contains a google.rpc.ErrorInfo with the domain "easel" and a reason.
     Every call can return the following errors, which are not repeated in the comments of the
@@ -529,14 +535,17 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
 class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
     """GenerationService quotes, orders, watches, downloads and deletes renders.
 
-    The server records each order in its ledger, with the owner, the caller and the labels. A durable
-    ledger is a SQLite file or a PostgreSQL database. A server with a callers file always has a
-    durable ledger. By default, EASEL_LEDGER_URL selects a ledger in memory, which is lost when the
-    server stops. The server also deletes finished orders from this ledger after 24 hours, or earlier
-    if the ledger contains more than 100,000 orders. The render of a deleted order has no labels and
-    is missing from usage and from lists by owner or label. It is visible only to callers that can
-    see every render of the API key. Only the catalog then remembers the idempotency_key. For this
-    reason, order_outcome is never "not_placed" if the ledger is in memory.
+    The server records each order in its ledger, with the owner, the caller and the labels.
+    EASEL_LEDGER_URL selects the ledger. A server with a callers file must have a durable ledger,
+    which is a SQLite file or a PostgreSQL database.
+
+    Without EASEL_LEDGER_URL, the ledger is in memory, and is lost when the server stops. Finished
+    orders are deleted from a ledger in memory after 24 hours, or earlier if it contains more than
+    100,000 orders. After an order was deleted:
+      - The render has no labels, and is missing from usage and from lists by owner or label.
+      - The render is visible only to callers that can see every render of the API key.
+      - Only the catalog remembers the idempotency_key. So order_outcome is never "not_placed" if the
+        ledger is in memory.
 
     Every error from Easel contains a google.rpc.ErrorInfo with the domain "easel" and a reason.
     Every call can return the following errors, which are not repeated in the comments of the

@@ -197,8 +197,8 @@ export declare const GenerationSchema: GenMessage<Generation>;
  */
 export declare type FileResult = Message<"easel.v1.FileResult"> & {
   /**
-   * Media type. Empty if the catalog's record does not contain it. The first chunk of a download
-   * always contains the media type.
+   * Media type. Empty if the catalog's record does not contain it. Even then, the first chunk of a
+   * download contains the media type.
    *
    * @generated from field: string content_type = 1;
    */
