@@ -40,7 +40,7 @@ func New(config Config) http.Handler {
 		}
 		mux.Handle(r.pattern, serve)
 	}
-	return config.guard(mux)
+	return config.guardHandler(mux)
 }
 
 // NewScraped returns the handler of the metrics listener. It serves the probes and all metrics, including those labeled with an
@@ -48,16 +48,16 @@ func New(config Config) http.Handler {
 func NewScraped(config Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", serveHealth)
-	mux.HandleFunc("GET /readyz", config.Status.ready)
+	mux.HandleFunc("GET /readyz", config.Status.serveReady)
 	mux.Handle("GET /metrics", config.Metrics)
-	return config.guard(mux)
+	return config.guardHandler(mux)
 }
 
-// guard returns a handler that rejects requests from web pages of other origins, and requests whose Host header is not allowed.
-// It passes all other requests to the given handler.
-func (c Config) guard(handler http.Handler) http.Handler {
+// guardHandler returns a handler that rejects requests from web pages of other origins, and requests whose Host header is not
+// allowed. It passes all other requests to the given handler.
+func (c Config) guardHandler(handler http.Handler) http.Handler {
 	hosts := crossorigin.AdminHosts(c.AllowedHosts, c.ConfiguredAddr, c.Addr)
-	deny := func(w http.ResponseWriter, _ *http.Request, why error) { refuse(w, service.Status(why).Err()) }
+	deny := func(w http.ResponseWriter, _ *http.Request, why error) { refuseRequest(w, service.Status(why).Err()) }
 	return hosts.RefuseOthers(crossorigin.RefuseReads(handler, deny), deny)
 }
 
@@ -77,27 +77,27 @@ const (
 func (c Config) routes() []route {
 	return []route{
 		{"GET /healthz", isOpen, serveHealth},
-		{"GET /readyz", isOpen, c.Status.ready},
-		{"GET /metrics", isOpen, c.metrics},
+		{"GET /readyz", isOpen, c.Status.serveReady},
+		{"GET /metrics", isOpen, c.serveMetrics},
 		{"GET /{$}", isOpen, file("text/html; charset=utf-8", page)},
 		{"GET /status.js", isOpen, file("text/javascript; charset=utf-8", script)},
 		{"GET /status.css", isOpen, file("text/css; charset=utf-8", style)},
 		{"GET /status.json", forOperator, c.Status.serveReport},
-		{"GET /audit", forOperator, handleJSON(c.Orders.audit)},
-		{"GET /orders", forOperator, handleJSON(c.Orders.list)},
-		{"POST /orders:resolve", forOperator, handleJSON(c.Orders.resolve)},
-		{"POST /orders:erase", forOperator, handleJSON(c.Orders.erase)},
+		{"GET /audit", forOperator, handleJSON(c.Orders.serveAudit)},
+		{"GET /orders", forOperator, handleJSON(c.Orders.serveList)},
+		{"POST /orders:resolve", forOperator, handleJSON(c.Orders.serveResolution)},
+		{"POST /orders:erase", forOperator, handleJSON(c.Orders.serveErasure)},
 		{"GET /events", forOperator, handleJSON(c.Orders.listEvents)},
-		{"POST /events:replay", forOperator, handleJSON(c.Orders.replay)},
+		{"POST /events:replay", forOperator, handleJSON(c.Orders.serveReplay)},
 		{"POST /contents:fetch", forOperator, handleJSON(c.Orders.fetchContent)},
 		{"POST /contents:adopt", forOperator, handleJSON(c.Orders.adoptContents)},
 		{"GET /debug/pprof/", forOperator, http.DefaultServeMux.ServeHTTP}, // net/http/pprof registers its handlers with this mux
 	}
 }
 
-// metrics serves GET /metrics. A client that is not an operator receives the metrics without the names of owners and callers.
-// An invalid token is not rejected, because a scraper may send a token for another server.
-func (c Config) metrics(w http.ResponseWriter, r *http.Request) {
+// serveMetrics serves GET /metrics. A client that is not an operator receives the metrics without the names of owners and
+// callers. An invalid token is not rejected, because a scraper may send a token for another server.
+func (c Config) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	shown := c.Nameless
 	if _, err := c.operator(r); err == nil {
 		shown = c.Metrics

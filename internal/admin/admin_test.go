@@ -14,9 +14,9 @@ func TestAttackByWebPagesOnAdminListenerIsRejected(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1", "0.0.0.0"} {
 		t.Run(addr, func(t *testing.T) {
 			const port = "40464"
-			_, status := quiet()
+			_, status := quietStatus()
 			handler := New(Config{
-				Status: status, Orders: Orders{Ledger: labelled(t)}, Prove: func(context.Context, []string) (string, error) { return "ada", nil }, Addr: net.JoinHostPort(addr, port), ConfiguredAddr: "ops.example:9464", AllowedHosts: []string{"easel.example"},
+				Status: status, Orders: Orders{Ledger: openLabeled(t)}, Prove: func(context.Context, []string) (string, error) { return "ada", nil }, Addr: net.JoinHostPort(addr, port), ConfiguredAddr: "ops.example:9464", AllowedHosts: []string{"easel.example"},
 			})
 			elsewhere := addr == "0.0.0.0"
 			for _, test := range []struct {

@@ -36,8 +36,8 @@ type AuditQuery struct {
 	After string    `json:"after,omitempty"`
 }
 
-// audit serves GET /audit with a page of lines, oldest first. An empty page marks the end.
-func (o Orders) audit(ctx context.Context, asked AuditQuery) (map[string][]AuditLine, error) {
+// serveAudit serves GET /audit with a page of lines, oldest first. An empty page marks the end.
+func (o Orders) serveAudit(ctx context.Context, asked AuditQuery) (map[string][]AuditLine, error) {
 	found, err := o.Ledger.AuditLines(ctx, ledger.Position{Time: asked.Since, ID: asked.After}, listed)
 	all := []AuditLine{}
 	for _, one := range found {

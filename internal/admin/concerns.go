@@ -30,29 +30,29 @@ type concern struct {
 
 type concerns []concern
 
-// add adds a warning if its first argument is true. The argument grave means that the operator must act.
-func (c *concerns) add(holds, grave bool, format string, args ...any) {
-	if holds {
-		*c = append(*c, concern{Grave: grave, Text: fmt.Sprintf(format, args...)})
+// addIf adds a warning if isTrue is true. isGrave means that the operator must act.
+func (c *concerns) addIf(isTrue, isGrave bool, format string, args ...any) {
+	if isTrue {
+		*c = append(*c, concern{Grave: isGrave, Text: fmt.Sprintf(format, args...)})
 	}
 }
 
-// concerns returns all warnings, starting with those that require the operator to act. The parameter problems maps a setting to
-// the errors from the last reload of its files. The key [Issuers] maps to the errors from reading the keys of token issuers.
+// concerns returns all warnings, starting with those that require the operator to act. problems maps a setting to the errors
+// from the last reload of its files. The key [Issuers] maps to the errors from reading the keys of token issuers.
 func (r *report) concerns(problems map[string][]error) []concern {
 	all := concerns{}
-	all.add(!r.Serving, true, "This server accepts no calls: it is stopping, or still starting.")
+	all.addIf(!r.Serving, true, "This server accepts no calls: it is stopping, or still starting.")
 	all.addKeys(r)
 	all.addLimiters(r)
 	all.addLedger(r)
 	for _, setting := range slices.Sorted(maps.Keys(problems)) {
 		for _, err := range problems[setting] {
-			all.add(setting != Issuers, true, "A changed settings file can't be applied: %v. Its previous content stays in effect, but the next start of the server fails.", err)
-			all.add(setting == Issuers, true, "The keys of an issuer can't be read: %v. Its tokens are accepted with the previous keys, if there are any, for a day.", err)
+			all.addIf(setting != Issuers, true, "A changed settings file can't be applied: %v. Its previous content stays in effect, but the next start of the server fails.", err)
+			all.addIf(setting == Issuers, true, "The keys of an issuer can't be read: %v. Its tokens are accepted with the previous keys, if there are any, for a day.", err)
 		}
 	}
 	for _, u := range r.Usage {
-		all.add(u.Used > 0 && float64(u.Used) >= crowded*float64(u.Max), u.Used >= u.Max, "%d of %d %s are in use; further ones are rejected.", u.Used, u.Max, u.Limit)
+		all.addIf(u.Used > 0 && float64(u.Used) >= crowded*float64(u.Max), u.Used >= u.Max, "%d of %d %s are in use; further ones are rejected.", u.Used, u.Max, u.Limit)
 	}
 	slices.SortStableFunc(all, graveFirst)
 	return all
@@ -85,9 +85,9 @@ func (c *concerns) addKeys(r *report) {
 		keys := slices.DeleteFunc(slices.Clone(r.Keys), func(k watch.PolledCredential) bool { return k.Condition != row.condition })
 		n := r.Watching.Conditions[row.condition]
 		troubled += n
-		c.add(n > 0, slices.ContainsFunc(keys, row.grave), row.text, count(n), joinNames(fingerprints(keys)))
+		c.addIf(n > 0, slices.ContainsFunc(keys, row.grave), row.text, count(n), joinNames(fingerprints(keys)))
 	}
-	c.add(r.Watching.Stalest > stale && troubled == 0, false, "A render was not polled for %s although the catalog responds: more renders are watched than EASEL_POLL_RATE allows.",
+	c.addIf(r.Watching.Stalest > stale && troubled == 0, false, "A render was not polled for %s although the catalog responds: more renders are watched than EASEL_POLL_RATE allows.",
 		r.Watching.Stalest.Round(time.Second))
 }
 
@@ -119,20 +119,20 @@ func (c *concerns) addLimiters(r *report) {
 	requests, longest := 0, time.Duration(0)
 	for _, key := range slices.Sorted(maps.Keys(r.Limiters)) {
 		l := r.Limiters[key]
-		c.add(l.Capped, true, "The daily cap of an API key (%s) is reached: the catalog accepts no orders until the cap is raised, or until midnight UTC.", key)
+		c.addIf(l.Capped, true, "The daily cap of an API key (%s) is reached: the catalog accepts no orders until the cap is raised, or until midnight UTC.", key)
 		for _, w := range l.Waiting {
 			requests, longest = requests+w.Count, max(longest, r.Time.Sub(w.Since))
 		}
 	}
-	c.add(longest >= longWaiting, false, "%d requests wait for permits, the first for %s: callers send more than the catalog accepts.", requests, longest.Round(time.Second))
+	c.addIf(longest >= longWaiting, false, "%d requests wait for permits, the first for %s: callers send more than the catalog accepts.", requests, longest.Round(time.Second))
 }
 
 // addLedger adds the warnings about the ledger, its owners, their events, and the copies of results.
 func (c *concerns) addLedger(r *report) {
 	known := r.Ledger
-	c.add(!known.Up, true, "The ledger does not answer: orders are rejected until it does. Watches of known renders continue.")
-	c.add(known.Faults > 0, true, "Contradictions about orders since the start: %d. The log describes each of them.", known.Faults)
-	c.add(known.Unknown > 0 && known.OldestUnknown >= unknownLong, false, "Orders whose outcome is unknown: %d, the oldest for %s; see easel orders list --unknown.",
+	c.addIf(!known.Up, true, "The ledger does not answer: orders are rejected until it does. Watches of known renders continue.")
+	c.addIf(known.Faults > 0, true, "Contradictions about orders since the start: %d. The log describes each of them.", known.Faults)
+	c.addIf(known.Unknown > 0 && known.OldestUnknown >= unknownLong, false, "Orders whose outcome is unknown: %d, the oldest for %s; see easel orders list --unknown.",
 		known.Unknown, known.OldestUnknown.Round(time.Minute))
 	var silent, abandoned, poor []string
 	for _, e := range known.Events {
@@ -148,13 +148,13 @@ func (c *concerns) addLedger(r *report) {
 			poor = append(poor, o.Owner)
 		}
 	}
-	c.add(len(silent) > 0, false, "The receivers of these teams do not accept events (see easel events list): %s.", joinNames(silent))
-	c.add(len(abandoned) > 0, false, "The delivery of events to these teams was abandoned (send them again with easel events replay): %s.", joinNames(abandoned))
-	c.add(len(poor) > 0, false, "These owners have at most a fifth of a budget left: %s.", joinNames(poor))
+	c.addIf(len(silent) > 0, false, "The receivers of these teams do not accept events (see easel events list): %s.", joinNames(silent))
+	c.addIf(len(abandoned) > 0, false, "The delivery of events to these teams was abandoned (send them again with easel events replay): %s.", joinNames(abandoned))
+	c.addIf(len(poor) > 0, false, "These owners have at most a fifth of a budget left: %s.", joinNames(poor))
 	copied := known.Contents
-	c.add(r.Copies && copied.Waiting > 0 && copied.Oldest >= uncopiedLong, false,
+	c.addIf(r.Copies && copied.Waiting > 0 && copied.Oldest >= uncopiedLong, false,
 		"Results that wait to be copied: %d, the oldest for %s. The log has the reason. Results are read from the catalog.", copied.Waiting, copied.Oldest.Round(time.Minute))
-	c.add(r.Copies && copied.Failed > 0, false, "Results whose copy was abandoned: %d. The log has the reasons.", copied.Failed)
+	c.addIf(r.Copies && copied.Failed > 0, false, "Results whose copy was abandoned: %d. The log has the reasons.", copied.Failed)
 }
 
 // isNearlySpent reports whether at most a fifth of a budget is left.

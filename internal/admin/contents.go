@@ -27,13 +27,13 @@ func (o Orders) fetchContent(ctx context.Context, asked ContentFetch) (FetchedCo
 		return FetchedContent{}, newInvalidMember(`send {"generation": GENERATION}`)
 	}
 	if o.Contents == nil || !o.Contents.Keeps() {
-		return FetchedContent{}, conflict("this server keeps no copies of results: EASEL_CONTENT_URL is not set")
+		return FetchedContent{}, newConflict("this server keeps no copies of results: EASEL_CONTENT_URL is not set")
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	row, has, err := o.Contents.Fetch(ctx, byOf(ctx), asked.Generation)
 	if err == nil && !has {
-		err = conflict("the ledger has no render %s that has succeeded and is not erased", asked.Generation)
+		err = newConflict("the ledger has no render %s that has succeeded and is not erased", asked.Generation)
 	}
 	return FetchedContent{row.State.String(), row.Size, row.ContentType, row.Problem}, err
 }
@@ -43,7 +43,7 @@ func (o Orders) fetchContent(ctx context.Context, asked ContentFetch) (FetchedCo
 func (o Orders) adoptContents(ctx context.Context, _ struct{}) (done struct{}, err error) {
 	wasCopied, err := o.Ledger.AdoptContents(ctx, byOf(ctx))
 	if err == nil && !wasCopied {
-		err = conflict("there is nothing to adopt, because the ledger was not copied or restored")
+		err = newConflict("there is nothing to adopt, because the ledger was not copied or restored")
 	}
 	return done, err
 }

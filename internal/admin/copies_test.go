@@ -21,7 +21,7 @@ func TestStatusReportsDelayedAndFailedResultCopies(t *testing.T) {
 		"waiting and abandoned copies":    {true, ledger.ContentSummary{Waiting: 1, Oldest: time.Hour, Failed: 1}, []string{"the oldest for 1h0m0s", "copy was abandoned: 1"}},
 		"no store":                        {false, ledger.ContentSummary{Waiting: 1, Oldest: time.Hour, Failed: 1}, nil},
 	} {
-		_, source := quiet()
+		_, source := quietStatus()
 		source.Copies = test.copies
 		source.Ledger = func() ledger.Reading {
 			return ledger.Reading{Up: true, Summary: ledger.Summary{Contents: test.known}}

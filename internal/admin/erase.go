@@ -36,13 +36,13 @@ type Erased struct {
 // eraseBatchSize is the maximum number of orders in a step.
 const eraseBatchSize = 200
 
-// erase serves POST /orders:erase. It erases at most [eraseBatchSize] orders.
-func (o Orders) erase(ctx context.Context, asked Erasure) (Erased, error) {
+// serveErasure serves POST /orders:erase. It erases at most [eraseBatchSize] orders.
+func (o Orders) serveErasure(ctx context.Context, asked Erasure) (Erased, error) {
 	done := Erased{Left: map[string]string{}}
 	if asked.Owner+asked.LabelName+asked.Generation == "" {
 		return done, newInvalidMember(`send {"owner": OWNER}, {"label_name": NAME, "label_value": VALUE} or {"generation": GENERATION}`)
 	}
-	chosen, err := o.chosen(ctx, asked)
+	chosen, err := o.chosenOrders(ctx, asked)
 	if err != nil {
 		return done, err
 	}
@@ -68,8 +68,8 @@ func (o Orders) erase(ctx context.Context, asked Erasure) (Erased, error) {
 // deleteTime is the maximum time that an operator's request waits for copies to be deleted.
 const deleteTime = 10 * time.Second
 
-// forgetContents waits up to [deleteTime] for the copies of erased results to be deleted. If copies remain, it adds the reason to
-// done.Left.
+// forgetContents waits up to [deleteTime] for the copies of erased results to be deleted. If copies remain, it adds the reason
+// to done.Left.
 func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	if o.Contents == nil {
 		return
@@ -88,8 +88,8 @@ func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	}
 }
 
-// chosen returns the next orders that match the conditions in asked, at most [eraseBatchSize].
-func (o Orders) chosen(ctx context.Context, asked Erasure) ([]ledger.Order, error) {
+// chosenOrders returns the next orders that match the conditions in asked, at most [eraseBatchSize].
+func (o Orders) chosenOrders(ctx context.Context, asked Erasure) ([]ledger.Order, error) {
 	filter, after := ledger.Filter{AnyState: true, Generation: asked.Generation}, ledger.Position{}
 	if asked.Owner != "" {
 		filter.Owner = &asked.Owner

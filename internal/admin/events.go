@@ -50,14 +50,14 @@ func (o Orders) listEvents(ctx context.Context, asked EventQuery) (map[string][]
 	return map[string][]Event{"events": all}, err
 }
 
-// replay serves POST /events:replay. Each request is one step of a
+// serveReplay serves POST /events:replay. Each request is one step of a
 // replay, which schedules a team's events to be sent again.
-func (o Orders) replay(ctx context.Context, asked EventQuery) (done Replayed, err error) {
+func (o Orders) serveReplay(ctx context.Context, asked EventQuery) (done Replayed, err error) {
 	if asked.Team == "" || asked.Since.IsZero() {
 		return done, newInvalidMember(`send {"team": TEAM, "since": TIME}`)
 	}
 	if !o.Ledger.IsSubscriber(asked.Team) {
-		return done, conflict("the callers file has no team of this name that receives events")
+		return done, newConflict("the callers file has no team of this name that receives events")
 	}
 	done.Events, done.Next, err = o.Ledger.Replay(ctx, asked.filter(), asked.After, byOf(ctx))
 	return done, err

@@ -26,20 +26,20 @@ func (p *problem) Error() string { return p.text }
 // newInvalidMember returns the problem for a request with an invalid or missing member.
 func newInvalidMember(text string) error { return &problem{http.StatusBadRequest, text} }
 
-// conflict returns the problem for a request that the state of the server or the ledger does not allow.
-func conflict(format string, args ...any) error {
+// newConflict returns the problem for a request that the state of the server or the ledger does not allow.
+func newConflict(format string, args ...any) error {
 	return &problem{http.StatusConflict, fmt.Sprintf(format, args...)}
 }
 
-// handleJSON returns a handler that decodes a request, passes it to the function do, and sends the result as JSON.
-// For an error that is not a [problem], the handler responds with status 503.
-func handleJSON[Q, A any](do func(context.Context, Q) (A, error)) http.HandlerFunc {
+// handleJSON returns a handler that decodes a request, passes it to serveRequest, and sends the result as JSON. For an error
+// that is not a [problem], the handler responds with status 503.
+func handleJSON[Q, A any](serveRequest func(context.Context, Q) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var asked Q
 		var result A
-		err := decode(w, r, &asked)
+		err := decodeRequest(w, r, &asked)
 		if err == nil {
-			result, err = do(r.Context(), asked)
+			result, err = serveRequest(r.Context(), asked)
 		}
 		if err != nil {
 			why := &problem{http.StatusServiceUnavailable, err.Error()}
@@ -58,9 +58,9 @@ func writeJSON(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value) // the client may have disconnected
 }
 
-// decode decodes a request from the body of a POST, or from the parameter "query" of a GET. A GET without this parameter
+// decodeRequest decodes a request from the body of a POST, or from the parameter "query" of a GET. A GET without this parameter
 // selects everything.
-func decode(w http.ResponseWriter, r *http.Request, asked any) error {
+func decodeRequest(w http.ResponseWriter, r *http.Request, asked any) error {
 	var from io.Reader = http.MaxBytesReader(w, r.Body, maxRequestBytes)
 	if r.Method == http.MethodGet {
 		from = strings.NewReader(r.URL.Query().Get("query"))

@@ -29,7 +29,7 @@ func (c Config) forOperators(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, err := c.operator(r)
 		if err != nil {
-			refuse(w, err)
+			refuseRequest(w, err)
 			return
 		}
 		next(w, r.WithContext(withBy(r.Context(), by)))
@@ -68,9 +68,9 @@ func authorization(r *http.Request) []string {
 	return r.Header.Values("Authorization")
 }
 
-// refuse writes the response for a rejected request: a request that does not come from an operator, a request from a web page
-// of another origin, or a request whose Host header is not allowed.
-func refuse(w http.ResponseWriter, why error) {
+// refuseRequest writes the response for a rejected request: a request that does not come from an operator, a request from a web
+// page of another origin, or a request whose Host header is not allowed.
+func refuseRequest(w http.ResponseWriter, why error) {
 	st, code := status.Convert(why), http.StatusServiceUnavailable
 	switch {
 	case st.Code() == codes.Unauthenticated:

@@ -53,8 +53,8 @@ func TestOperatorRoutesAreServedOnlyToOperators(t *testing.T) {
 }
 
 func TestOperatorRoutesAreLoopbackOnlyWithoutCallersFile(t *testing.T) {
-	_, source := quiet()
-	handler := New(Config{Status: source, Orders: Orders{Ledger: labelled(t)}, Addr: "0.0.0.0:9464"})
+	_, source := quietStatus()
+	handler := New(Config{Status: source, Orders: Orders{Ledger: openLabeled(t)}, Addr: "0.0.0.0:9464"})
 	answer := func(method, path, peer string, header ...string) int {
 		r := httptest.NewRequest(method, "http://localhost:9464"+path, nil)
 		r.RemoteAddr = peer
@@ -113,12 +113,12 @@ func TestOnlyProbesMetricsAndStatusPageArePublic(t *testing.T) {
 }
 
 func TestErasureRequiresOperatorAndIsAudited(t *testing.T) {
-	led := labelled(t, "gen_1")
+	led := openLabeled(t, "gen_1")
 	served, erasure := Orders{Ledger: led}, Erasure{Generation: "gen_1"}
-	if done, err := served.erase(t.Context(), erasure); err == nil || done.Erased != 0 { // called directly, because the route rejects a request without an operator
+	if done, err := served.serveErasure(t.Context(), erasure); err == nil || done.Erased != 0 { // called directly, because the route rejects a request without an operator
 		t.Errorf("erasing without an operator returned %+v, %v", done, err)
 	}
-	if done, err := served.erase(asAda(t), erasure); err != nil || done.Erased != 1 {
+	if done, err := served.serveErasure(asAda(t), erasure); err != nil || done.Erased != 1 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	lines, err := led.AuditLines(t.Context(), ledger.Position{}, 10)

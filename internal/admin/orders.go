@@ -129,8 +129,8 @@ type OrderQuery struct {
 // OrderStates contains the values of [OrderQuery.State].
 var OrderStates = []string{"unknown", "refused", "placed", "queued", "running", "succeeded", "failed", "refunded", "deleted"}
 
-// check returns an error if the query's State or Limit is invalid.
-func (q OrderQuery) check() error {
+// checkQuery returns an error if the query's State or Limit is invalid.
+func (q OrderQuery) checkQuery() error {
 	switch {
 	case q.State != "" && !slices.Contains(OrderStates, q.State):
 		return newInvalidMember("state must be one of " + strings.Join(OrderStates, ", "))
@@ -140,13 +140,13 @@ func (q OrderQuery) check() error {
 	return nil
 }
 
-// list serves GET /orders. It returns the orders that a query selects. If the query has a Name, the orders include their
+// serveList serves GET /orders. It returns the orders that a query selects. If the query has a Name, the orders include their
 // movements.
-func (o Orders) list(ctx context.Context, asked OrderQuery) (map[string][]Order, error) {
-	if err := asked.check(); err != nil {
+func (o Orders) serveList(ctx context.Context, asked OrderQuery) (map[string][]Order, error) {
+	if err := asked.checkQuery(); err != nil {
 		return nil, err
 	}
-	find := o.choose
+	find := o.selectOrders
 	if asked.Name != "" {
 		find = o.findByName
 	}
@@ -154,8 +154,8 @@ func (o Orders) list(ctx context.Context, asked OrderQuery) (map[string][]Order,
 	return map[string][]Order{"orders": all}, err
 }
 
-// choose returns the orders that a query selects.
-func (o Orders) choose(ctx context.Context, asked OrderQuery) ([]Order, error) {
+// selectOrders returns the orders that a query selects.
+func (o Orders) selectOrders(ctx context.Context, asked OrderQuery) ([]Order, error) {
 	all := []Order{}
 	found, err := o.Ledger.List(ctx, asked.filter(), ledger.Position{}, cmp.Or(asked.Limit, listed))
 	for _, one := range found {

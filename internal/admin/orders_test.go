@@ -15,7 +15,7 @@ func TestInvalidQueriesAreRejected(t *testing.T) {
 		`{"since":"yesterday"}`: "invalid request: ", `{"until":""}`: `invalid request: json: unknown field "until"`, `[`: "invalid request: ",
 	} {
 		w := httptest.NewRecorder()
-		handleJSON(o.list)(w, httptest.NewRequestWithContext(t.Context(), "GET", "/orders?query="+url.QueryEscape(query), nil))
+		handleJSON(o.serveList)(w, httptest.NewRequestWithContext(t.Context(), "GET", "/orders?query="+url.QueryEscape(query), nil))
 		if w.Code != http.StatusBadRequest || !strings.HasPrefix(w.Body.String(), want) {
 			t.Errorf("%s: status %d, %s", query, w.Code, w.Body)
 		}

@@ -29,7 +29,7 @@ const clock = time => new Date(time).toLocaleTimeString('en-GB');
 
 const health = { healthy: 'good', unknown: '', throttled: 'fair', unreachable: 'bad', credential_rejected: 'bad' };
 
-// table shows rows. A column is [heading, cell, kind], and the function cell returns a string or an element for an item.
+// table shows rows. A column is [heading, makeCell, kind]. makeCell returns a string or an element for an item.
 const table = (id, columns, rows, none) => {
   const body = [];
   if (rows.length) {
@@ -43,10 +43,10 @@ const table = (id, columns, rows, none) => {
   }
   for (const item of rows) {
     const row = make('tr');
-    for (const [heading, cell, kind] of columns) {
+    for (const [heading, makeCell, kind] of columns) {
       const td = make('td', undefined, kind);
       td.dataset.heading = heading; // a narrow page shows the heading next to the cell
-      td.append(cell(item));
+      td.append(makeCell(item));
       row.append(td);
     }
     body.push(row);

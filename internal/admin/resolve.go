@@ -23,14 +23,14 @@ type Resolution struct {
 	Force bool `json:"force,omitempty"`
 }
 
-// resolve serves POST /orders:resolve.
-func (o Orders) resolve(ctx context.Context, asked Resolution) (Resolution, error) {
+// serveResolution serves POST /orders:resolve.
+func (o Orders) serveResolution(ctx context.Context, asked Resolution) (Resolution, error) {
 	if asked.ID == "" || (asked.Placed == "") != asked.Refused {
 		return asked, newInvalidMember(`send {"id": ORDER, "placed": GENERATION} or {"id": ORDER, "refused": true}`)
 	}
 	order, err := o.findOne(ctx, asked.ID)
 	if err == nil && asked.Placed != "" {
-		err = o.check(ctx, order, asked)
+		err = o.checkGeneration(ctx, order, asked)
 	}
 	if err != nil {
 		return asked, err
@@ -39,17 +39,17 @@ func (o Orders) resolve(ctx context.Context, asked Resolution) (Resolution, erro
 	_, possible, err := o.Ledger.Resolve(ctx, order.ID, o.apiKey(), ledger.Resolution{Generation: asked.Placed, By: byOf(ctx), Forced: asked.Force})
 	switch {
 	case errors.Is(err, ledger.ErrGenerationTaken):
-		err = conflict("another order has placed %s", asked.Placed)
+		err = newConflict("another order has placed %s", asked.Placed)
 	case errors.Is(err, ledger.ErrKeyTaken):
-		err = conflict("the order's idempotency key was used for another order in the meantime")
+		err = newConflict("the order's idempotency key was used for another order in the meantime")
 	case err == nil && !possible:
-		err = isImpossible(order)
+		err = impossibleError(order)
 	}
 	return asked, err
 }
 
-// findOne returns the order with the given name, which is an order ID, a generation ID or an idempotency key. An order ID
-// takes precedence. The method returns a problem if no order or several orders have the name.
+// findOne returns the order with the given name, which is an order ID, a generation ID or an idempotency key. An order ID takes
+// precedence. findOne returns a problem if no order or several orders have the name.
 func (o Orders) findOne(ctx context.Context, name string) (order ledger.Order, err error) {
 	found, err := o.Ledger.Find(ctx, name, maxNamed)
 	if err != nil {
@@ -64,46 +64,46 @@ func (o Orders) findOne(ctx context.Context, name string) (order ledger.Order, e
 	}
 	switch len(found) {
 	case 0:
-		return order, conflict("the ledger has no order, render or idempotency key %s: easel orders list shows the newest orders", name)
+		return order, newConflict("the ledger has no order, render or idempotency key %s: easel orders list shows the newest orders", name)
 	case 1:
 		return found[0], nil
 	}
-	return order, conflict("%s identifies several orders; use the ID of one order: %s", name, strings.Join(names, ", "))
+	return order, newConflict("%s identifies several orders; use the ID of one order: %s", name, strings.Join(names, ", "))
 }
 
-// check returns a problem if the catalog shows that the generation can't belong to the order, or if the generation can't be
-// checked in the catalog.
-func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution) error {
+// checkGeneration returns a problem if the catalog shows that the generation can't belong to the order, or if the generation
+// can't be checked in the catalog.
+func (o Orders) checkGeneration(ctx context.Context, order ledger.Order, asked Resolution) error {
 	switch {
 	case !catalog.CanBeNamed(asked.Placed):
-		return conflict("invalid render id %q", asked.Placed)
+		return newConflict("invalid render id %q", asked.Placed)
 	case asked.Force:
 		return nil
 	case o.SharedKey == nil:
-		return conflict("callers use their own API keys, so %s can't be checked in the catalog; use --force to record it anyway", asked.Placed)
+		return newConflict("callers use their own API keys, so %s can't be checked in the catalog; use --force to record it anyway", asked.Placed)
 	}
 	read, err := o.Catalog.Generation(ctx, *o.SharedKey, asked.Placed)
 	switch {
 	case catalog.IsAbsent(err):
-		return conflict("the catalog has no render %s; use --force to record it anyway", asked.Placed)
+		return newConflict("the catalog has no render %s; use --force to record it anyway", asked.Placed)
 	case err != nil:
-		return conflict("%s can't be checked in the catalog; retry, or use --force to record it anyway (%v)", asked.Placed, err)
+		return newConflict("%s can't be checked in the catalog; retry, or use --force to record it anyway (%v)", asked.Placed, err)
 	case read.ModelID != "" && read.ModelID != order.ModelID:
-		return conflict("%s has the model %s, but the order has %s; use --force to record it anyway", asked.Placed, read.ModelID, order.ModelID)
+		return newConflict("%s has the model %s, but the order has %s; use --force to record it anyway", asked.Placed, read.ModelID, order.ModelID)
 	}
 	return nil
 }
 
-// isImpossible returns an error that explains why an operator can't set the outcome of an order. It is called only for
+// impossibleError returns an error that explains why an operator can't set the outcome of an order. It is called only for
 // orders that [ledger.Ledger.Resolve] did not resolve.
-func isImpossible(order ledger.Order) error {
+func impossibleError(order ledger.Order) error {
 	switch {
 	case order.Generation != "":
-		return conflict("the outcome is known: the order placed %s", order.Generation)
+		return newConflict("the outcome is known: the order placed %s", order.Generation)
 	case order.State == lifecycle.Refused:
-		return conflict("the outcome is known: the catalog rejected the order")
+		return newConflict("the outcome is known: the catalog rejected the order")
 	case order.IsPastExpireTime():
-		return conflict("the last attempt may still be in flight; wait for %s", ledger.OrderLease)
+		return newConflict("the last attempt may still be in flight; wait for %s", ledger.OrderLease)
 	}
-	return conflict("the order may still be sent again; wait until EASEL_RESEND_WINDOW has passed since %s", order.Time.Format(time.RFC3339))
+	return newConflict("the order may still be sent again; wait until EASEL_RESEND_WINDOW has passed since %s", order.Time.Format(time.RFC3339))
 }

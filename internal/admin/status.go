@@ -35,8 +35,8 @@ type Usage struct {
 	Max   int    `json:"max"`
 }
 
-// ready serves GET /readyz. It reports whether the server should receive calls.
-func (s Status) ready(w http.ResponseWriter, r *http.Request) {
+// serveReady serves GET /readyz. It reports whether the server should receive calls.
+func (s Status) serveReady(w http.ResponseWriter, r *http.Request) {
 	if s.Serving(r.Context()) {
 		writeText(w, http.StatusOK, "ready\n")
 		return

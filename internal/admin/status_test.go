@@ -15,9 +15,9 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// quiet returns the status of a server without problems. It also returns the status's snapshot of the hub,
+// quietStatus returns the status of a server without problems. It also returns the status's snapshot of the hub,
 // which a test can change.
-func quiet() (*watch.Snapshot, Status) {
+func quietStatus() (*watch.Snapshot, Status) {
 	hub := &watch.Snapshot{Time: time.Now()}
 	return hub, Status{
 		Version: "v1", Began: time.Now(),
@@ -30,9 +30,9 @@ func quiet() (*watch.Snapshot, Status) {
 	}
 }
 
-// waiting returns a function that reports seven waiting orders under one API key. The parameter since is the
-// time when the oldest of them began to wait.
-func waiting(since time.Time) func() map[string]limiter.State {
+// waitingLimiters returns a function that reports seven waiting orders under one API key. since is the time when
+// the oldest of them began to wait.
+func waitingLimiters(since time.Time) func() map[string]limiter.State {
 	return func() map[string]limiter.State {
 		return map[string]limiter.State{"aa": {Waiting: []limiter.Waiting{
 			{Owner: "studio", Class: limiter.Order, Count: 5, Since: since.Add(time.Millisecond)}, {Owner: "poster", Class: limiter.Order, Count: 2, Since: since},
@@ -40,15 +40,14 @@ func waiting(since time.Time) func() map[string]limiter.State {
 	}
 }
 
-// The function in adds the API key k to a snapshot, and increments the snapshot's count of API keys in k's
-// condition.
-func in(hub *watch.Snapshot, k watch.PolledCredential) {
+// addKey adds the API key k to a snapshot, and increments the snapshot's count of API keys in k's condition.
+func addKey(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Credentials = append(hub.Credentials, k)
 	hub.Stats.Conditions[k.Condition]++
 }
 
-// reads returns a function that replaces a status's reading of the ledger with l.
-func reads(l ledger.Reading) func(*watch.Snapshot, *Status) {
+// withReading returns a function that replaces a status's reading of the ledger with l.
+func withReading(l ledger.Reading) func(*watch.Snapshot, *Status) {
 	return func(_ *watch.Snapshot, s *Status) { s.Ledger = func() ledger.Reading { return l } }
 }
 
@@ -69,20 +68,24 @@ func TestStatusListsProblemsWithSeverity(t *testing.T) {
 		say    string
 		grave  bool
 	}{
-		"nothing":       {func(*watch.Snapshot, *Status) {}, "", false},
-		"a healthy key": {func(h *watch.Snapshot, _ *Status) { in(h, watch.PolledCredential{Condition: watch.ConditionHealthy}) }, "", false},
+		"nothing": {func(*watch.Snapshot, *Status) {}, "", false},
+		"a healthy key": {func(h *watch.Snapshot, _ *Status) {
+			addKey(h, watch.PolledCredential{Condition: watch.ConditionHealthy})
+		}, "", false},
 		"one poll that failed": {func(h *watch.Snapshot, _ *Status) {
-			in(h, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 1})
+			addKey(h, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 1})
 		}, "Requests to the catalog fail", false},
 		"an outage": {func(h *watch.Snapshot, _ *Status) {
-			in(h, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 9})
+			addKey(h, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 9})
 		}, "Requests to the catalog fail", true},
-		"a throttled key": {func(h *watch.Snapshot, _ *Status) { in(h, watch.PolledCredential{Condition: watch.ConditionThrottled}) }, "slow down", false},
+		"a throttled key": {func(h *watch.Snapshot, _ *Status) {
+			addKey(h, watch.PolledCredential{Condition: watch.ConditionThrottled})
+		}, "slow down", false},
 		"a rejected forwarded key": {func(h *watch.Snapshot, _ *Status) {
-			in(h, watch.PolledCredential{Condition: watch.ConditionCredentialRejected})
+			addKey(h, watch.PolledCredential{Condition: watch.ConditionCredentialRejected})
 		}, "rejects", false},
 		"a rejected shared key": {func(h *watch.Snapshot, _ *Status) {
-			in(h, watch.PolledCredential{Condition: watch.ConditionCredentialRejected, IsShared: true, Tenant: "held"})
+			addKey(h, watch.PolledCredential{Condition: watch.ConditionCredentialRejected, IsShared: true, Tenant: "held"})
 		}, "rejects an API key (held)", true},
 		"polls that are late": {func(h *watch.Snapshot, _ *Status) { h.Stats.Stalest = 90 * time.Second }, "1m30s", false},
 		"a limit that is nearly reached": {func(_ *watch.Snapshot, s *Status) {
@@ -92,10 +95,10 @@ func TestStatusListsProblemsWithSeverity(t *testing.T) {
 			s.Usage = func() []Usage { return []Usage{{Limit: "streams", Used: 100, Max: 100}} }
 		}, "100 of 100 streams are in use; further ones are rejected", true},
 		"orders that have waited for a second": {func(_ *watch.Snapshot, s *Status) {
-			s.Limiters = waiting(time.Now().Add(-time.Second))
+			s.Limiters = waitingLimiters(time.Now().Add(-time.Second))
 		}, "", false},
 		"orders that have waited for a minute": {func(_ *watch.Snapshot, s *Status) {
-			s.Limiters = waiting(time.Now().Add(-time.Minute))
+			s.Limiters = waitingLimiters(time.Now().Add(-time.Minute))
 		}, "7 requests wait for permits, the first for 1m0s", false},
 		"a daily cap": {func(_ *watch.Snapshot, s *Status) {
 			s.Limiters = func() map[string]limiter.State { return map[string]limiter.State{"aa": {Capped: true}} }
@@ -107,18 +110,18 @@ func TestStatusListsProblemsWithSeverity(t *testing.T) {
 		}, "can't be read: https://issuer.example: jwks_url", true},
 		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "accepts no calls", true},
 
-		"a budget with enough left":           {reads(owning(ledger.Budget{Period: "month", LimitCents: 100, SpentCents: 79})), "", false},
-		"an outcome unknown for a minute":     {reads(unknown(time.Minute)), "", false},
-		"an outcome that just became unknown": {reads(unknown(0)), "", false},
-		"an order time in the future":         {reads(unknown(-time.Hour)), "", false}, // the database's clock may have been turned back after the order was placed
-		"an event that just became pending":   {reads(pending(0)), "", false},
-		"an event pending for 31 minutes":     {reads(pending(31 * time.Minute)), "do not accept events (see easel events list): studio", false},
-		"an outcome unknown for 11 minutes":   {reads(unknown(11 * time.Minute)), "Orders whose outcome is unknown: 1, the oldest for 11m0s", false},
-		"a budget with a fifth left":          {reads(owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10})), "a fifth of a budget left: studio.", false},
-		"an unavailable ledger":               {reads(ledger.Reading{}), "does not answer", true},
-		"contradictory states of an order":    {reads(ledger.Reading{Up: true, Faults: 2}), "since the start: 2", true},
+		"a budget with enough left":           {withReading(owning(ledger.Budget{Period: "month", LimitCents: 100, SpentCents: 79})), "", false},
+		"an outcome unknown for a minute":     {withReading(unknown(time.Minute)), "", false},
+		"an outcome that just became unknown": {withReading(unknown(0)), "", false},
+		"an order time in the future":         {withReading(unknown(-time.Hour)), "", false}, // the database's clock may have been turned back after the order was placed
+		"an event that just became pending":   {withReading(pending(0)), "", false},
+		"an event pending for 31 minutes":     {withReading(pending(31 * time.Minute)), "do not accept events (see easel events list): studio", false},
+		"an outcome unknown for 11 minutes":   {withReading(unknown(11 * time.Minute)), "Orders whose outcome is unknown: 1, the oldest for 11m0s", false},
+		"a budget with a fifth left":          {withReading(owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10})), "a fifth of a budget left: studio.", false},
+		"an unavailable ledger":               {withReading(ledger.Reading{}), "does not answer", true},
+		"contradictory states of an order":    {withReading(ledger.Reading{Up: true, Faults: 2}), "since the start: 2", true},
 	} {
-		hub, source := quiet()
+		hub, source := quietStatus()
 		test.change(hub, &source)
 		said := source.report(t.Context()).Concerns
 		switch {
@@ -130,9 +133,9 @@ func TestStatusListsProblemsWithSeverity(t *testing.T) {
 }
 
 func TestStatusListsAtMostFiveFailingAPIKeys(t *testing.T) {
-	hub, source := quiet()
+	hub, source := quietStatus()
 	for range 30 {
-		in(hub, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 9, Tenant: "0123456789abcdef"})
+		addKey(hub, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 9, Tenant: "0123456789abcdef"})
 	}
 	said := source.report(t.Context()).Concerns
 	if len(said) != 1 || strings.Count(said[0].Text, "01234567") != 5 || !strings.Contains(said[0].Text, "30 API keys") || strings.Contains(said[0].Text, "89ab") {
@@ -141,7 +144,7 @@ func TestStatusListsAtMostFiveFailingAPIKeys(t *testing.T) {
 }
 
 func TestEmptyStatusJSONContainsNoNulls(t *testing.T) {
-	_, source := quiet()
+	_, source := quietStatus()
 	w := httptest.NewRecorder()
 	source.serveReport(w, httptest.NewRequest(http.MethodGet, "/status.json", nil))
 	if !json.Valid(w.Body.Bytes()) || strings.Contains(w.Body.String(), "null") || w.Header().Get("Cache-Control") != "no-store" {
@@ -151,7 +154,7 @@ func TestEmptyStatusJSONContainsNoNulls(t *testing.T) {
 
 func TestIdleLimitersAreNotReported(t *testing.T) {
 	now := time.Now().UTC()
-	_, source := quiet()
+	_, source := quietStatus()
 	source.Limiters = func() map[string]limiter.State {
 		return map[string]limiter.State{
 			"0123456789ab": {Closed: true, Paused: now, Waiting: []limiter.Waiting{{Owner: "studio", Class: limiter.Order, Count: 2, Since: now}}},
