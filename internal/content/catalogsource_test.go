@@ -14,12 +14,12 @@ func TestTextResultIsReadFromCatalogWhileStoreFails(t *testing.T) {
 		const text = "tide and stone"
 		for _, id := range []string{"g1", "g2"} {
 			s.upstream.set(func() { s.upstream.texts[id] = text })
-			s.order(id)
+			s.orderGeneration(id)
 			if id == "g2" {
 				continue
 			}
 			s.record(id, lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":null}`)
-			stop := s.run(s.results)
+			stop := s.runJobs(s.results)
 			s.waitForCopy(id)
 			stop()
 		}
@@ -48,8 +48,8 @@ func TestTextResultIsReadFromCatalogWhileStoreFails(t *testing.T) {
 func TestReadsFromStoreAndFromCatalogAreCounted(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		file := picture(1000)
-		s.finish("g1", file)
-		stop := s.run(s.results)
+		s.finishOrder("g1", file)
+		stop := s.runJobs(s.results)
 		s.waitForCopy("g1")
 		stop()
 		s.wantBytes("g1", file, content.FromCopy)

@@ -27,10 +27,10 @@ func TestCopyIsNotDeletedIfCommitOutcomeIsUnknown(t *testing.T) {
 		s.open(true)
 		s.results = s.replica()
 		file := picture(600_000)
-		s.finish("g1", file)
-		job := s.take(ledger.CopyJob)
+		s.finishOrder("g1", file)
+		job := s.takeJob(ledger.CopyJob)
 		lost.Store(true)
-		err := s.copy(job)
+		err := s.runCopyJob(job)
 		if _, doubt := errors.AsType[*ledger.Doubt](err); !doubt {
 			s.Errorf("the copy fails with %v", err)
 		}

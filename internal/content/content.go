@@ -78,12 +78,12 @@ func (r *Results) Keeps() bool { return r.Store != nil }
 
 // Has reports whether the result of a generation has a copy. It also returns false if the ledger can't be read.
 func (r *Results) Has(ctx context.Context, id string) bool {
-	_, copied := r.find(ctx, id)
+	_, copied := r.findRow(ctx, id)
 	return copied
 }
 
-// find returns the ledger's row for the copy of a result. copied is true if the copy can be read.
-func (r *Results) find(ctx context.Context, id string) (row ledger.Content, copied bool) {
+// findRow returns the ledger's row for the copy of a result. isCopied is true if the copy can be read.
+func (r *Results) findRow(ctx context.Context, id string) (row ledger.Content, isCopied bool) {
 	if r.Store == nil {
 		return row, false
 	}
@@ -125,11 +125,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // Open opens a result at an offset, like [catalog.Client.Content]. It opens the copy if there is one. If there is no copy, or
 // the store fails, it opens the result in the catalog.
 func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, offset int64, etag string) (*Content, error) {
-	row, copied := r.find(ctx, id)
+	row, copied := r.findRow(ctx, id)
 	if !copied {
-		return r.fromCatalog(ctx, cred, row, id, offset, etag)
+		return r.openFromCatalog(ctx, cred, row, id, offset, etag)
 	}
-	c, err := r.fromCopy(ctx, row, offset, etag)
+	c, err := r.openFromCopy(ctx, row, offset, etag)
 	if _, final := errors.AsType[*catalog.Error](err); err == nil || final || ctx.Err() != nil {
 		return c, err
 	}
@@ -137,7 +137,7 @@ func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, 
 		r.Logger.ErrorContext(ctx, "result copy lost; copying again", "generation", id, "object", row.Object, "error", err)
 		_ = r.Ledger.ContentIsLost(ctx, row) // if this call fails, the next read of the copy detects the loss again
 	}
-	c, failed := r.fromCatalog(ctx, cred, row, id, offset, etag)
+	c, failed := r.openFromCatalog(ctx, cred, row, id, offset, etag)
 	if failed != nil {
 		return nil, &catalog.Error{Kind: catalog.KindUnavailable, Op: opRead, Message: "result unavailable in the store and in the catalog", Err: errors.Join(err, failed)}
 	}
@@ -151,10 +151,10 @@ const opRead = "read the copy of a result"
 // errSize means that the size of an object in the store differs from the size recorded in the ledger.
 var errSize = errors.New("size of the copy differs from the size in the ledger")
 
-// fromCopy opens the copy of a result at an offset. If the offset or the etag does not fit the result, the error is a
+// openFromCopy opens the copy of a result at an offset. If the offset or the etag does not fit the result, the error is a
 // [catalog.Error].
-func (r *Results) fromCopy(ctx context.Context, row ledger.Content, offset int64, etag string) (*Content, error) {
-	if err := servable(row.Size, row.Etag, offset, etag); err != nil {
+func (r *Results) openFromCopy(ctx context.Context, row ledger.Content, offset int64, etag string) (*Content, error) {
+	if err := checkServable(row.Size, row.Etag, offset, etag); err != nil {
 		return nil, err
 	}
 	body := io.ReadCloser(http.NoBody)

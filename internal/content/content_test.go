@@ -24,8 +24,8 @@ import (
 func TestAResultIsReadFromItsCopyWithoutTheCatalog(t *testing.T) {
 	onEach(t, func(s *studio) {
 		file := picture(700_001)
-		s.finish("g1", file)
-		defer s.run(s.results)()
+		s.finishOrder("g1", file)
+		defer s.runJobs(s.results)()
 		row := s.waitForCopy("g1")
 		sum := sha256.Sum256(file)
 		if row.Size != int64(len(file)) || row.SHA256 != hex.EncodeToString(sum[:]) || row.ContentType != "image/png" || row.Etag != `"e-g1"` || row.Time.IsZero() {
@@ -53,12 +53,12 @@ func TestAResultIsReadFromItsCopyWithoutTheCatalog(t *testing.T) {
 func TestEmptyFilesAndTextResultsAreCopied(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.texts["g1"], s.upstream.etags = "tide and stone", false })
-		s.order("g1")
+		s.orderGeneration("g1")
 		s.record("g1", lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":null}`)
 		s.upstream.set(func() { s.upstream.files["g2"] = nil })
-		s.order("g2")
+		s.orderGeneration("g2")
 		s.record("g2", lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":{"SizeBytes":0}}`)
-		defer s.run(s.results)()
+		defer s.runJobs(s.results)()
 		s.waitForCopy("g1")
 		s.waitForCopy("g2")
 		s.upstream.set(func() { s.upstream.down = true })
@@ -84,8 +84,8 @@ func TestFailingStoreDelaysNoReader(t *testing.T) {
 			inStudio(t, func(s *studio) {
 				file := picture(300_000)
 				s.store.set(func() { fault(s.store) })
-				s.finish("g1", file)
-				defer s.run(s.results)()
+				s.finishOrder("g1", file)
+				defer s.runJobs(s.results)()
 				for range 2 {
 					began := time.Now()
 					if s.wantBytes("g1", file, content.FromCatalog); time.Since(began) > time.Second {
@@ -113,8 +113,8 @@ func TestDamagedOrLostCopyIsReplacedFromCatalog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {
 				file := picture(600_000)
-				s.finish("g1", file)
-				defer s.run(s.results)()
+				s.finishOrder("g1", file)
+				defer s.runJobs(s.results)()
 				first := s.waitForCopy("g1")
 				s.store.set(func() { s.store.lie = lie })
 				s.wantBytes("g1", file, content.FromCatalog)
@@ -139,10 +139,10 @@ func TestDamagedOrLostCopyIsReplacedFromCatalog(t *testing.T) {
 func TestCopyRemainsUsableAfterOneBadRead(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		file := picture(600_000)
-		s.finish("g1", file)
-		stop := s.run(s.results)
+		s.finishOrder("g1", file)
+		stop := s.runJobs(s.results)
 		s.waitForCopy("g1")
-		s.forgotten("g1")
+		s.forgetFiles("g1")
 		s.store.set(func() { s.store.lie = func(data []byte) []byte { return data[:len(data)-1] } })
 		if _, _, err := s.read(s.results, "g1", 0); catalog.KindOf(err) != catalog.KindUnavailable {
 			s.Errorf("without the catalog the read fails with %v", err)
@@ -151,7 +151,7 @@ func TestCopyRemainsUsableAfterOneBadRead(t *testing.T) {
 		s.wantBytes("g1", file, content.FromCopy)
 		stop()
 		time.Sleep(8 * 24 * time.Hour)
-		defer s.run(s.replica())()
+		defer s.runJobs(s.replica())()
 		time.Sleep(time.Minute)
 		if row := s.row("g1"); row.State != ledger.ContentCopied {
 			s.Errorf("after eight days the copy is %v", row.State)
@@ -164,8 +164,8 @@ func TestBrokenReadOfACopyCanBeResumed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {
 				file := picture(600_000)
-				s.finish("g1", file)
-				defer s.run(s.results)()
+				s.finishOrder("g1", file)
+				defer s.runJobs(s.results)()
 				s.waitForCopy("g1")
 				s.store.cut = cut
 				began := time.Now()
@@ -192,8 +192,8 @@ func TestInvalidUTF8IsReplacedBeforeRecording(t *testing.T) {
 	onEach(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.kind = "image/\xff\x00png" + strings.Repeat("ä", 200) })
 		s.store.set(func() { s.store.refuse = errors.New("x\xfe\x00" + strings.Repeat("ä", 200)) })
-		s.finish("g1", picture(1000))
-		defer s.run(s.results)()
+		s.finishOrder("g1", picture(1000))
+		defer s.runJobs(s.results)()
 		proctest.Eventually(s, 10*time.Second, "the problem is recorded", func() bool { return s.row("g1").Problem != "" })
 		if problem := s.row("g1").Problem; !strings.HasPrefix(problem, "x\uFFFDä") || len(problem) > 300 || !utf8.ValidString(problem) {
 			s.Errorf("the problem is %q", problem)
@@ -213,8 +213,8 @@ func TestInvalidUTF8IsReplacedBeforeRecording(t *testing.T) {
 func TestCopyIsDeletedIfLedgerCannotRecordIt(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.store.put = func() { _ = s.ledger.Close() }
-		s.finish("g1", picture(1000))
-		defer s.run(s.results)()
+		s.finishOrder("g1", picture(1000))
+		defer s.runJobs(s.results)()
 		time.Sleep(time.Minute)
 		if all := s.objects(); s.store.puts != 1 || len(all) != 0 {
 			s.Errorf("after %d writes the store has %q", s.store.puts, all)
@@ -227,8 +227,8 @@ func TestDeletionRemovesCopyUnlessTeamKeepsIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {
 				s.team.KeepDeleted = keeps
-				s.finish("g1", picture(1000))
-				defer s.run(s.results)()
+				s.finishOrder("g1", picture(1000))
+				defer s.runJobs(s.results)()
 				s.waitForCopy("g1")
 				s.observe("g1", lifecycle.Observation{Deleted: true, NotFound: true}) // the catalog no longer has the generation, but its owner has not deleted it
 				time.Sleep(time.Minute)
@@ -246,9 +246,9 @@ func TestDeletionRemovesCopyUnlessTeamKeepsIt(t *testing.T) {
 func TestUnknownFilesInContentStoreAreNotDeleted(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		for _, id := range []string{"g1", "g2", "g3", "g4"} {
-			s.finish(id, picture(1000))
+			s.finishOrder(id, picture(1000))
 		}
-		stop := s.run(s.results)
+		stop := s.runJobs(s.results)
 		for _, id := range []string{"g1", "g2", "g3", "g4"} {
 			s.waitForCopy(id)
 		}
@@ -260,7 +260,7 @@ func TestUnknownFilesInContentStoreAreNotDeleted(t *testing.T) {
 		if err := os.Remove(path("g1")); err != nil {
 			s.Fatal(err)
 		}
-		s.age(30 * time.Hour)
+		s.setAge(30 * time.Hour)
 		verify := func() (all []string) {
 			if _, err := s.results.Verify(s.Context(), true, func(line string) { all = append(all, line) }, func(int64) {}); err != nil {
 				s.Fatal(err)
@@ -277,7 +277,7 @@ func TestUnknownFilesInContentStoreAreNotDeleted(t *testing.T) {
 			s.Errorf("Verify reports %q", got)
 		}
 		before := s.objects()
-		defer s.run(s.replica())()
+		defer s.runJobs(s.replica())()
 		time.Sleep(3 * time.Hour)
 		if left := s.objects(); !slices.Equal(left, before) {
 			s.Errorf("the store has %q before, and %q afterwards", before, left)
@@ -290,9 +290,9 @@ func TestUnknownFilesInContentStoreAreNotDeleted(t *testing.T) {
 
 func TestMissingResultIsAbandonedAfterOneWeek(t *testing.T) {
 	inStudio(t, func(s *studio) {
-		s.finish("g1", nil)
+		s.finishOrder("g1", nil)
 		s.upstream.set(func() { delete(s.upstream.files, "g1") })
-		stop := s.run(s.results)
+		stop := s.runJobs(s.results)
 		time.Sleep(30 * time.Minute)
 		stop() // stops the attempts to copy the result, which would continue for a week
 		if row := s.row("g1"); row.State != ledger.ContentWaiting || row.Problem == "" {
@@ -302,7 +302,7 @@ func TestMissingResultIsAbandonedAfterOneWeek(t *testing.T) {
 			s.Errorf("the catalog was read %d times", reads)
 		}
 		time.Sleep(7 * 24 * time.Hour)
-		defer s.run(s.replica())()
+		defer s.runJobs(s.replica())()
 		time.Sleep(time.Minute)
 		if row := s.row("g1"); row.State != ledger.ContentFailed {
 			s.Errorf("after a week: %+v", row)
@@ -323,17 +323,17 @@ func TestFinalEventWaitsUpToOneMinuteForCopy(t *testing.T) {
 			}
 			return len(taken)
 		}
-		s.finish("g1", picture(1000))
+		s.finishOrder("g1", picture(1000))
 		if due() != 0 {
 			s.Error("the event is due before the result is copied")
 		}
-		stop := s.run(s.results)
+		stop := s.runJobs(s.results)
 		s.waitForCopy("g1")
 		stop()
 		if due() != 1 {
 			s.Error("the event is not due after the result was copied")
 		}
-		s.finish("g2", picture(1000))
+		s.finishOrder("g2", picture(1000))
 		time.Sleep(59 * time.Second)
 		if due() != 0 {
 			s.Error("without a copy, the event is due within a minute")

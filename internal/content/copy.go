@@ -36,18 +36,18 @@ func (r *Results) Kinds() []jobs.Kind {
 		return nil
 	}
 	return []jobs.Kind{
-		{Name: ledger.CopyJob, Slots: slots, Catalog: r.Catalog, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.copy},
-		{Name: ledger.DeleteJob, Slots: slots, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.delete},
+		{Name: ledger.CopyJob, Slots: slots, Catalog: r.Catalog, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.runCopy},
+		{Name: ledger.DeleteJob, Slots: slots, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.runDelete},
 	}
 }
 
-// copy runs a job that copies a result.
-func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
+// runCopy runs a job that copies a result.
+func (r *Results) runCopy(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 	row, found, err := r.Ledger.Content(ctx, job.Ref)
 	if err != nil || !found || row.State != ledger.ContentWaiting {
 		return ledger.Outcome{}, err
 	}
-	err = r.transfer(ctx, job, row)
+	err = r.transferResult(ctx, job, row)
 	switch {
 	case err == nil:
 		return ledger.Outcome{Ended: true}, nil
@@ -65,10 +65,10 @@ func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// transfer copies a result and records the copy. Then it deletes the objects of earlier copies. If it is certain that the new
-// copy was not recorded, it deletes the new object instead.
-func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Content) error {
-	made, err := r.write(ctx, row, fmt.Sprintf("%s%d-%d-%s", objectPrefix(r.Name, row.Generation), job.ID, job.Fence, rand.Text()))
+// transferResult copies a result and records the copy. Then it deletes the objects of earlier copies. If it is certain that the
+// new copy was not recorded, it deletes the new object instead.
+func (r *Results) transferResult(ctx context.Context, job ledger.Job, row ledger.Content) error {
+	made, err := r.writeCopy(ctx, row, fmt.Sprintf("%s%d-%d-%s", objectPrefix(r.Name, row.Generation), job.ID, job.Fence, rand.Text()))
 	if err == nil {
 		err = r.Ledger.ContentCopied(context.WithoutCancel(ctx), job, made)
 	}
@@ -86,8 +86,8 @@ func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Conte
 	return err
 }
 
-// write reads a result from the catalog and writes it to the store. made.Object is empty if the write did not start.
-func (r *Results) write(ctx context.Context, row ledger.Content, object string) (made ledger.StoredCopy, err error) {
+// writeCopy reads a result from the catalog and writes it to the store. made.Object is empty if the write did not start.
+func (r *Results) writeCopy(ctx context.Context, row ledger.Content, object string) (made ledger.StoredCopy, err error) {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	if _, err := r.Store.Size(ctx, object); ignoreMissing(err) != nil { // if the store does not respond, no request is sent to the catalog
@@ -134,11 +134,11 @@ func (r *Results) deleteObject(ctx context.Context, object string) {
 	_ = r.Store.Delete(ctx, object)
 }
 
-// objectPrefix returns the common prefix of the names of a generation's objects. The parameter store is the prefix of the names
-// of all of the ledger's objects. In each object's name, the generation's prefix is followed by the job's ID, the job's fence
-// and a random string, so that no object replaces another one.
-func objectPrefix(store, generation string) string {
+// objectPrefix returns the common prefix of the names of a generation's objects. storePrefix is the prefix of the names of all
+// of the ledger's objects. In each object's name, the generation's prefix is followed by the job's ID, the job's fence and a
+// random string, so that no object replaces another one.
+func objectPrefix(storePrefix, generation string) string {
 	sum := sha256.Sum256([]byte(generation))
 	name := hex.EncodeToString(sum[:])
-	return store + "/" + name[:2] + "/" + name + "-"
+	return storePrefix + "/" + name[:2] + "/" + name + "-"
 }

@@ -24,10 +24,10 @@ func TestAgeOfCopyIsBasedOnDatabaseClock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(ahead)) // moves the simulated clock, which starts in the year 2000, to the time ahead
 				s := newStudio(t, url)
-				s.finish(name, picture(1000))
-				s.forgotten(name)
+				s.finishOrder(name, picture(1000))
+				s.forgetFiles(name)
 				proctest.Exec(t, url, `UPDATE jobs SET begin_time = begin_time - EXTRACT(EPOCH FROM INTERVAL '`+row.older+`')::BIGINT * 1000000`)
-				stop := s.run(s.results)
+				stop := s.runJobs(s.results)
 				time.Sleep(time.Minute)
 				stop()
 				if got := s.row(name); got.State != row.want || got.Problem == "" {

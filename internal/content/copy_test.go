@@ -19,15 +19,15 @@ import (
 // this file.
 func TestIncompleteCopyIsDeletedByNextAttempt(t *testing.T) {
 	inStudio(t, func(s *studio) {
-		s.finish("g1", picture(1000))
-		dead, sum := s.take(ledger.CopyJob), sha256.Sum256([]byte("g1"))
+		s.finishOrder("g1", picture(1000))
+		dead, sum := s.takeJob(ledger.CopyJob), sha256.Sum256([]byte("g1"))
 		name := hex.EncodeToString(sum[:])
 		remains := filepath.Join(s.dir, "here", name[:2], fmt.Sprintf("%s-%d-%d-X.part", name, dead.ID, dead.Fence))
 		if err := os.MkdirAll(filepath.Dir(remains), 0o700); err != nil {
 			s.Fatal(err)
 		}
 		proctest.Write(s, remains, string(picture(500)))
-		stop := s.run(s.results)
+		stop := s.runJobs(s.results)
 		s.waitForCopy("g1")
 		stop()
 		if all := s.objects(); len(all) != 1 || all[0] != s.dir+"/"+s.row("g1").Object {
@@ -39,10 +39,10 @@ func TestIncompleteCopyIsDeletedByNextAttempt(t *testing.T) {
 func TestNoResultsAreCopiedWhileAPIKeyIsRejected(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.rejects = true })
-		s.finish("g1", picture(1000))
-		defer s.run(s.results)()
+		s.finishOrder("g1", picture(1000))
+		defer s.runJobs(s.results)()
 		time.Sleep(110 * time.Second)
-		s.finish("g2", picture(1000))
+		s.finishOrder("g2", picture(1000))
 		time.Sleep(5 * time.Second)
 		if first, second := s.upstream.reads("g1"), s.upstream.reads("g2"); first != 1 || second != 0 {
 			s.Errorf("after the API key was rejected, the results were read %d and %d times", first, second)
@@ -57,22 +57,22 @@ func TestCopyIsDiscardedAfterJobLeaseIsLost(t *testing.T) {
 	for name, locked := range map[string]string{"removed by the old holder": "", "removed by the new holder": "here/"} {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {
-				s.finish("g1", picture(1000))
+				s.finishOrder("g1", picture(1000))
 				next := ledger.Job{}
 				s.store.put = func() {
 					s.store.put = nil
 					time.Sleep(ledger.JobLease + time.Second)
-					next = s.take(ledger.CopyJob)
+					next = s.takeJob(ledger.CopyJob)
 				}
 				s.store.locked = locked
-				if err := s.copy(s.take(ledger.CopyJob)); !errors.Is(err, ledger.ErrLeaseLost) {
+				if err := s.runCopyJob(s.takeJob(ledger.CopyJob)); !errors.Is(err, ledger.ErrLeaseLost) {
 					s.Errorf("the previous holder of the job gets %v", err)
 				}
 				s.store.locked = ""
 				if row, all := s.row("g1"), s.objects(); row.State != ledger.ContentWaiting || (len(all) == 1) != (locked != "") {
 					s.Errorf("the copy is %v, and the store has %q", row.State, all)
 				}
-				if err := s.copy(next); err != nil {
+				if err := s.runCopyJob(next); err != nil {
 					s.Errorf("the new holder of the job gets %v", err)
 				}
 				if all := s.objects(); len(all) != 1 || all[0] != s.dir+"/"+s.row("g1").Object {

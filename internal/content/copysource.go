@@ -41,7 +41,7 @@ func (r *Results) openDownload(ctx context.Context, row ledger.Content) (*downlo
 		return nil, err
 	}
 	found := &download{c, record}
-	if err := found.check(); err != nil {
+	if err := found.checkResponse(); err != nil {
 		_ = c.Body.Close() // the error can be ignored, because the body is not needed
 		return nil, err
 	}
@@ -59,8 +59,9 @@ func fileOf(record string) *catalog.File {
 // errorTypes are the media types of error pages and of error responses from the catalog.
 var errorTypes = []string{"application/json", "application/problem+json", "text/html", "application/xhtml+xml"}
 
-// check returns an error if the response can't be the result. For example, a proxy may send an error page with status 200.
-func (d *download) check() error {
+// checkResponse returns an error if the response can't be the result. For example, a proxy may send an error page with status
+// 200.
+func (d *download) checkResponse() error {
 	got, want := mediaType(d.ContentType), mediaType(d.record.ContentType)
 	if got != want && slices.Contains(errorTypes, got) {
 		return fmt.Errorf("response has type %s instead of %s", got, cmp.Or(want, "a file"))

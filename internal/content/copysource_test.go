@@ -33,9 +33,9 @@ func TestInvalidResponseIsNotStoredAsCopy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {
 				s.upstream.set(func() { s.upstream.files["g1"], s.upstream.kind, s.upstream.chunked = row.file, row.kind, row.chunked })
-				s.order("g1")
+				s.orderGeneration("g1")
 				s.record("g1", lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":`+row.record+`}`)
-				defer s.run(s.results)()
+				defer s.runJobs(s.results)()
 				time.Sleep(time.Minute)
 				if got := s.row("g1"); got.State != ledger.ContentWaiting || !strings.Contains(got.Problem, row.problem) {
 					s.Errorf("the copy is %v: %s", got.State, got.Problem)
@@ -62,9 +62,9 @@ func TestResultIsCopiedIfContentTypeIsCompatible(t *testing.T) {
 		t.Run(recorded+" as "+kind, func(t *testing.T) {
 			inStudio(t, func(s *studio) {
 				s.upstream.set(func() { s.upstream.files["g1"], s.upstream.kind = picture(1000), kind })
-				s.order("g1")
+				s.orderGeneration("g1")
 				s.record("g1", lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":{"ContentType":"`+recorded+`"}}`)
-				defer s.run(s.results)()
+				defer s.runJobs(s.results)()
 				s.waitForCopy("g1")
 			})
 		})
@@ -76,9 +76,9 @@ func TestResultIsCopiedIfContentTypeIsCompatible(t *testing.T) {
 func TestCopyOfMissingResultIsRetried(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.texts["g1"] = "" }) // the catalog responds to requests for this content with 204
-		s.finish("g1", nil)
-		s.forgotten("g1")
-		defer s.run(s.results)()
+		s.finishOrder("g1", nil)
+		s.forgetFiles("g1")
+		defer s.runJobs(s.results)()
 		time.Sleep(time.Minute)
 		if got := s.row("g1"); got.State != ledger.ContentWaiting || got.Problem == "" {
 			s.Errorf("the copy is %v: %s", got.State, got.Problem)
@@ -92,13 +92,13 @@ func TestOperatorCanCopyResultFromCatalog(t *testing.T) {
 	onEach(t, func(s *studio) {
 		ops := ledger.By{Actor: "ops", Origin: "here"}
 		s.restart(false)
-		s.finish("old", picture(100)) // the generation ended while the process had no store
+		s.finishOrder("old", picture(100)) // the generation ended while the process had no store
 		s.restart(true)
-		s.order("running")
-		s.finish("deleted", picture(100))
+		s.orderGeneration("running")
+		s.finishOrder("deleted", picture(100))
 		s.observe("deleted", lifecycle.Observation{Deleted: true})
-		s.finish("g1", picture(1000))
-		defer s.run(s.results)()
+		s.finishOrder("g1", picture(1000))
+		defer s.runJobs(s.results)()
 		first := s.waitForCopy("g1")
 		s.upstream.set(func() { s.upstream.files["g1"] = picture(3000) })
 		for id, want := range map[string][]byte{"g1": picture(3000), "old": picture(100)} {
@@ -117,7 +117,7 @@ func TestOperatorCanCopyResultFromCatalog(t *testing.T) {
 				s.Error("the first copy was not deleted")
 			}
 		}
-		s.forgotten("g1")
+		s.forgetFiles("g1")
 		if row, has, err := s.results.Fetch(s.Context(), ops, "g1"); !has || err != nil || row.State != ledger.ContentWaiting || !strings.Contains(row.Problem, "not found") {
 			s.Errorf("the row of the lost result is %v: %s, %v", row.State, row.Problem, err)
 		}

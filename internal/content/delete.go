@@ -6,9 +6,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// The method delete runs a job that deletes the stored results of a generation and the remains of aborted writes. It keeps
+// runDelete runs a job that deletes the stored results of a generation and the remains of aborted writes. It keeps
 // results that were stored before the ledger was copied or restored, unless an operator has adopted them.
-func (r *Results) delete(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
+func (r *Results) runDelete(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 	may, err := r.Ledger.MayDelete(ctx, job.Ref)
 	if err != nil || !may {
 		return ledger.Outcome{}, err

@@ -26,8 +26,8 @@ func TestCopyCannotBeDiscardedByAnotherOwner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {
 				s.team.KeepDeleted = row.keeps
-				s.finish("g1", picture(1000))
-				stop := s.run(s.results)
+				s.finishOrder("g1", picture(1000))
+				stop := s.runJobs(s.results)
 				s.waitForCopy("g1")
 				stop()
 				for _, id := range []string{"g1", "unknown"} {
@@ -45,13 +45,13 @@ func TestCopyCannotBeDiscardedByAnotherOwner(t *testing.T) {
 
 func TestErasedResultsAreDeletedInTheStore(t *testing.T) {
 	onEach(t, func(s *studio) {
-		copied := s.finish("g1", picture(1000))
-		s.finish("g2", picture(2000))
-		defer s.run(s.results)()
+		copied := s.finishOrder("g1", picture(1000))
+		s.finishOrder("g2", picture(2000))
+		defer s.runJobs(s.results)()
 		s.waitForCopy("g1")
 		s.waitForCopy("g2")
 		s.erase(copied)
-		if left := s.left(time.Minute); left != 0 || len(s.objects()) != 1 {
+		if left := s.awaitDeletions(time.Minute); left != 0 || len(s.objects()) != 1 {
 			s.Errorf("%d copies are left in %q", left, s.objects())
 		}
 		if _, found, err := s.ledger.Content(s.Context(), "g1"); found || err != nil {
@@ -67,24 +67,24 @@ func TestErasedResultIsDeletedAfterRunningCopyEnds(t *testing.T) {
 	for name, locked := range map[string]string{"the process dies": "here/", "the process continues": ""} {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {
-				o := s.finish("g1", picture(1000))
+				o := s.finishOrder("g1", picture(1000))
 				s.store.put = func() {
 					s.store.put = nil
 					s.erase(o)
 				}
 				s.store.locked = locked
-				if err := s.copy(s.take(ledger.CopyJob)); !errors.Is(err, ledger.ErrLeaseLost) {
+				if err := s.runCopyJob(s.takeJob(ledger.CopyJob)); !errors.Is(err, ledger.ErrLeaseLost) {
 					s.Errorf("recording an erased copy returns %v", err)
 				}
 				s.store.locked = ""
 				if all := s.objects(); (len(all) == 1) != (locked != "") {
 					s.Errorf("the store has %q", all)
 				}
-				defer s.run(s.results)()
-				if left := s.left(ledger.JobLease - time.Second); left != 1 {
+				defer s.runJobs(s.results)()
+				if left := s.awaitDeletions(ledger.JobLease - time.Second); left != 1 {
 					s.Error("the copy counts as deleted while it may be written")
 				}
-				if left := s.left(3 * time.Second); left != 0 || len(s.objects()) != 0 {
+				if left := s.awaitDeletions(3 * time.Second); left != 0 || len(s.objects()) != 0 {
 					s.Errorf("%d copies are left in %q", left, s.objects())
 				}
 			})
@@ -94,17 +94,17 @@ func TestErasedResultIsDeletedAfterRunningCopyEnds(t *testing.T) {
 
 func TestLockedCopyDelaysNoOtherDeletion(t *testing.T) {
 	inStudio(t, func(s *studio) {
-		defer s.run(s.results)()
-		locked, other := s.finish("g1", picture(10)), s.finish("g2", picture(10))
+		defer s.runJobs(s.results)()
+		locked, other := s.finishOrder("g1", picture(10)), s.finishOrder("g2", picture(10))
 		s.waitForCopy("g2")
 		object := s.waitForCopy("g1").Object
 		s.store.set(func() { s.store.locked = object })
 		s.erase(locked, other)
-		if left := s.left(3 * time.Second); left != 1 || len(s.objects()) != 1 {
+		if left := s.awaitDeletions(3 * time.Second); left != 1 || len(s.objects()) != 1 {
 			s.Errorf("%d copies are left in %q", left, s.objects())
 		}
 		s.store.set(func() { s.store.locked = "" })
-		if left := s.left(time.Minute); left != 0 || len(s.objects()) != 0 {
+		if left := s.awaitDeletions(time.Minute); left != 0 || len(s.objects()) != 0 {
 			s.Errorf("in the end %d copies are left in %q", left, s.objects())
 		}
 	})
@@ -113,16 +113,16 @@ func TestLockedCopyDelaysNoOtherDeletion(t *testing.T) {
 // A process that is killed while it copies a result leaves a partial file behind. Erasure deletes this file too.
 func TestErasureDeletesIncompleteCopies(t *testing.T) {
 	inStudio(t, func(s *studio) {
-		o, other := s.finish("g1", picture(1000)), "g2"
-		s.finish(other, picture(1000))
-		stop := s.run(s.results)
+		o, other := s.finishOrder("g1", picture(1000)), "g2"
+		s.finishOrder(other, picture(1000))
+		stop := s.runJobs(s.results)
 		for _, id := range []string{"g1", other} {
 			proctest.Write(s, filepath.Join(s.dir, s.waitForCopy(id).Object+".part"), string(picture(1000)))
 		}
 		stop()
 		s.erase(o)
-		defer s.run(s.results)()
-		if left := s.left(time.Minute); left != 0 {
+		defer s.runJobs(s.results)()
+		if left := s.awaitDeletions(time.Minute); left != 0 {
 			s.Fatal(left)
 		}
 		if left := s.objects(); len(left) != 2 || !strings.Contains(left[0], s.row(other).Object) || !strings.Contains(left[1], s.row(other).Object) {
@@ -133,19 +133,19 @@ func TestErasureDeletesIncompleteCopies(t *testing.T) {
 
 func TestOnlyProcessWithContentStoreDeletesCopies(t *testing.T) {
 	onEach(t, func(s *studio) {
-		s.finish("g1", picture(1000))
-		stop := s.run(s.results)
+		s.finishOrder("g1", picture(1000))
+		stop := s.runJobs(s.results)
 		s.waitForCopy("g1")
 		stop()
 		s.restart(false)
 		s.observe("g1", lifecycle.Observation{Deleted: true})
-		s.finish("g2", picture(1000))
-		if n := s.left(10 * time.Millisecond); n != 1 {
+		s.finishOrder("g2", picture(1000))
+		if n := s.awaitDeletions(10 * time.Millisecond); n != 1 {
 			s.Errorf("%d copies are left for other replicas", n)
 		}
 		s.restart(true)
-		defer s.run(s.results)()
-		if n := s.left(time.Minute); n != 0 || len(s.objects()) != 0 {
+		defer s.runJobs(s.results)()
+		if n := s.awaitDeletions(time.Minute); n != 0 || len(s.objects()) != 0 {
 			s.Errorf("%d copies are left in %q", n, s.objects())
 		}
 		if _, found, err := s.ledger.Content(s.Context(), "g2"); found || err != nil {

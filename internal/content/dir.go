@@ -41,7 +41,7 @@ func (d dir) Put(ctx context.Context, name string, body io.Reader, _ int64) (wri
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close(), ctx.Err()); err == nil {
-		err = d.rename(part, name)
+		err = d.renameFile(part, name)
 	}
 	if err != nil {
 		_ = d.root.Remove(part) // without the removal, List would return the incomplete file
@@ -49,8 +49,8 @@ func (d dir) Put(ctx context.Context, name string, body io.Reader, _ int64) (wri
 	return written, err
 }
 
-// rename renames a file, and flushes its directory so that the new name is on disk.
-func (d dir) rename(part, name string) error {
+// renameFile renames a file, and flushes its directory so that the new name is on disk.
+func (d dir) renameFile(part, name string) error {
 	if err := d.root.Rename(part, name); err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func (d dir) Size(_ context.Context, name string) (int64, error) {
 	return info.Size(), nil
 }
 
-// Delete implements [Store]. It can also remove an incomplete file from an aborted write. List returns the names of these files,
-// which end with .part.
+// Delete implements [Store]. It can also remove an incomplete file from an aborted write. List returns the names of these
+// files, which end with .part.
 func (d dir) Delete(_ context.Context, name string) error { return ignoreMissing(d.root.Remove(name)) }
 
 // List implements [Store]. It skips files that are deleted while it runs.

@@ -17,10 +17,10 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// inRestoredStudio runs a test with each kind of database, in simulated time. The test can call the function restore,
-// which backs up the ledger, calls the function lost, and restarts the process with the backup. The backup lacks the
-// changes that lost makes. All files in the store are then three hours old.
-func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func()))) {
+// inRestoredStudio runs a test with each kind of database, in simulated time. The test can call restoreBackup,
+// which backs up the ledger, calls makeChanges, and restarts the process with the backup. So the backup lacks the
+// changes that makeChanges makes. All files in the store are then three hours old.
+func inRestoredStudio(t *testing.T, test func(s *studio, restoreBackup func(makeChanges func()))) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		restored := "sqlite:" + filepath.Join(t.TempDir(), "backup.db")
 		if strings.HasPrefix(url, "postgres:") {
@@ -31,7 +31,7 @@ func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func(
 			test(s, func(lost func()) {
 				s.backUp(restored)
 				lost()
-				s.age(3 * time.Hour)
+				s.setAge(3 * time.Hour)
 				s.url = restored
 				s.restart(true)
 			})
@@ -54,8 +54,8 @@ func (s *studio) backUp(to string) {
 	}
 }
 
-// age sets the age of all files in the store.
-func (s *studio) age(age time.Duration) {
+// setAge sets the age of all files in the store.
+func (s *studio) setAge(age time.Duration) {
 	s.Helper()
 	for _, name := range s.objects() {
 		old := time.Now().Add(-age)
@@ -65,18 +65,18 @@ func (s *studio) age(age time.Duration) {
 	}
 }
 
-// copied creates generations with the given IDs, lets them succeed, and waits until their results are copied.
-func (s *studio) copied(ids ...string) {
+// makeCopies creates generations with the given IDs, lets them succeed, and waits until their results are copied.
+func (s *studio) makeCopies(ids ...string) {
 	s.Helper()
-	defer s.run(s.replica())()
+	defer s.runJobs(s.replica())()
 	for _, id := range ids {
-		s.finish(id, picture(2000))
+		s.finishOrder(id, picture(2000))
 		s.waitForCopy(id)
 	}
 }
 
-// forgotten removes the result files of the given generations from the catalog.
-func (s *studio) forgotten(ids ...string) {
+// forgetFiles removes the result files of the given generations from the catalog.
+func (s *studio) forgetFiles(ids ...string) {
 	s.upstream.set(func() {
 		for _, id := range ids {
 			delete(s.upstream.files, id)
@@ -86,10 +86,10 @@ func (s *studio) forgotten(ids ...string) {
 
 func TestRestoredLedgerDeletesNoUnknownCopies(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
-		s.copied("g0")
-		restore(func() { s.copied("g1") })
-		s.forgotten("g0", "g1")
-		defer s.run(s.results)()
+		s.makeCopies("g0")
+		restore(func() { s.makeCopies("g1") })
+		s.forgetFiles("g0", "g1")
+		defer s.runJobs(s.results)()
 		time.Sleep(10 * time.Minute)
 		if left := s.objects(); len(left) != 2 {
 			s.Fatalf("the store has %q", left)
@@ -102,11 +102,11 @@ func TestRestoredLedgerDeletesNoUnknownCopies(t *testing.T) {
 // original.
 func TestLedgerCloneDeletesNoCopyOfOriginal(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
-		s.copied("g0")
-		s.finish("g1", picture(2000)) // this result is not copied yet when the ledger is backed up
-		restore(func() { s.copied("g2") })
+		s.makeCopies("g0")
+		s.finishOrder("g1", picture(2000)) // this result is not copied yet when the ledger is backed up
+		restore(func() { s.makeCopies("g2") })
 		before := s.objects()
-		defer s.run(s.results)()
+		defer s.runJobs(s.results)()
 		s.waitForCopy("g1")
 		for _, id := range []string{"g0", "g1"} {
 			s.observe(id, lifecycle.Observation{Deleted: true})
@@ -125,10 +125,10 @@ func TestLedgerCloneDeletesNoCopyOfOriginal(t *testing.T) {
 // that time may already have skipped a copy, so the job must run again.
 func TestAllowingDeletionOfCopiesRestartsRunningDeleteJob(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
-		s.copied("g0")
+		s.makeCopies("g0")
 		restore(func() {})
 		s.observe("g0", lifecycle.Observation{Deleted: true})
-		job := s.take(ledger.DeleteJob)
+		job := s.takeJob(ledger.DeleteJob)
 		if may, err := s.ledger.MayDelete(s.Context(), "g0"); may || err != nil {
 			s.Errorf("the copy may be deleted: %v, %v", may, err)
 		}
@@ -138,8 +138,8 @@ func TestAllowingDeletionOfCopiesRestartsRunningDeleteJob(t *testing.T) {
 		if err := s.ledger.FinishJob(s.Context(), job, ledger.Outcome{}); !errors.Is(err, ledger.ErrLeaseLost) {
 			s.Errorf("finishing the deletion returns %v", err)
 		}
-		defer s.run(s.results)()
-		if left := s.left(time.Minute); left != 0 || len(s.objects()) != 0 {
+		defer s.runJobs(s.results)()
+		if left := s.awaitDeletions(time.Minute); left != 0 || len(s.objects()) != 0 {
 			s.Errorf("%d copies are left to be deleted: %q", left, s.objects())
 		}
 	})
@@ -147,17 +147,17 @@ func TestAllowingDeletionOfCopiesRestartsRunningDeleteJob(t *testing.T) {
 
 func TestOperatorCanAllowDeletionOfCopiesAfterRestore(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
-		s.copied("g0", "g1")
+		s.makeCopies("g0", "g1")
 		if wasCopied, err := s.ledger.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); wasCopied || err != nil {
 			s.Errorf("the ledger adopted copies before the restore: %v", err)
 		}
-		restore(func() { s.copied("g2") })
+		restore(func() { s.makeCopies("g2") })
 		s.observe("g0", lifecycle.Observation{Deleted: true})
 		if wasCopied, err := s.ledger.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); !wasCopied || err != nil {
 			s.Errorf("the ledger adopted no copies: %v", err)
 		}
-		defer s.run(s.results)()
-		if left := s.left(time.Minute); left != 0 || len(s.objects()) != 2 {
+		defer s.runJobs(s.results)()
+		if left := s.awaitDeletions(time.Minute); left != 0 || len(s.objects()) != 2 {
 			s.Errorf("%d copies are left to be deleted: %q", left, s.objects())
 		}
 		s.wantBytes("g1", picture(2000), content.FromCopy)

@@ -37,14 +37,14 @@ const s3Retries = 3
 // s3Form matches an S3 address. Its groups are the bucket, the prefix of the object names, and the query parameters.
 var s3Form = regexp.MustCompile(`^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._-]+)*)/?(?:\?([^#]*))?$`)
 
-// openS3 opens a store in a bucket, without sending a request. If insecure is true, the endpoint may use http. Later requests
+// openS3 opens a store in a bucket, without sending a request. If mayUseHTTP is true, the endpoint may use http. Later requests
 // to Amazon's servers usually contain the bucket in the host name, and requests to most other servers contain it in the path.
-func openS3(address string, insecure bool) (Store, error) {
+func openS3(address string, mayUseHTTP bool) (Store, error) {
 	form := s3Form.FindStringSubmatch(address)
 	if form == nil {
 		return nil, errors.New("EASEL_CONTENT_URL must be " + Form + ", with a prefix of letters, digits, dots, dashes, underscores and slashes, and without credentials; Easel takes them from the environment, a credentials file or the role of the machine")
 	}
-	endpoint, region, err := parametersOf(form[3], insecure)
+	endpoint, region, err := parametersOf(form[3], mayUseHTTP)
 	if err != nil {
 		return nil, fmt.Errorf("EASEL_CONTENT_URL: %w", err)
 	}
@@ -59,8 +59,8 @@ func openS3(address string, insecure bool) (Store, error) {
 }
 
 // parametersOf parses the query parameters of an S3 address. The endpoint must use https, unless its host is loopback or
-// insecure is true.
-func parametersOf(text string, insecure bool) (endpoint *url.URL, region string, err error) {
+// mayUseHTTP is true.
+func parametersOf(text string, mayUseHTTP bool) (endpoint *url.URL, region string, err error) {
 	query, err := url.ParseQuery(text)
 	if err != nil {
 		return nil, "", errors.New("invalid parameters")
@@ -70,7 +70,7 @@ func parametersOf(text string, insecure bool) (endpoint *url.URL, region string,
 			return nil, "", fmt.Errorf("unknown parameter %q; use endpoint and region", name)
 		}
 	}
-	endpoint, err = catalog.ParseBaseURL(cmp.Or(query.Get("endpoint"), "https://s3.amazonaws.com"), insecure)
+	endpoint, err = catalog.ParseBaseURL(cmp.Or(query.Get("endpoint"), "https://s3.amazonaws.com"), mayUseHTTP)
 	if err == nil && endpoint.Path != "" {
 		err = errors.New("must not have a path")
 	}
@@ -85,7 +85,7 @@ func (s s3) Put(ctx context.Context, name string, body io.Reader, size int64) (w
 	info, err := s.core.Client.PutObject(ctx, s.bucket, s.prefix+name, body, size, minio.PutObjectOptions{
 		ContentType: "application/octet-stream", PartSize: partSize, NumThreads: 1, SendContentMd5: true,
 	})
-	return info.Size, withoutDetails(err)
+	return info.Size, stripDetails(err)
 }
 
 // Get implements [Store].
@@ -96,7 +96,7 @@ func (s s3) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, 
 	}
 	body, info, _, err := s.core.GetObject(ctx, s.bucket, s.prefix+name, options)
 	if err != nil {
-		return nil, 0, withoutDetails(err)
+		return nil, 0, stripDetails(err)
 	}
 	return body, offset + info.Size, nil
 }
@@ -104,7 +104,7 @@ func (s s3) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, 
 // Size implements [Store].
 func (s s3) Size(ctx context.Context, name string) (int64, error) {
 	info, err := s.core.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{})
-	return info.Size, withoutDetails(err)
+	return info.Size, stripDetails(err)
 }
 
 // Delete implements [Store]. It also removes the incomplete upload that an aborted write leaves. S3 reports no error for a
@@ -114,7 +114,7 @@ func (s s3) Delete(ctx context.Context, name string) error {
 	if err == nil {
 		err = s.core.RemoveIncompleteUpload(ctx, s.bucket, s.prefix+name)
 	}
-	return withoutDetails(err)
+	return stripDetails(err)
 }
 
 // List implements [Store]. It returns all objects whose names start with prefix, followed by up to 1,000 incomplete uploads.
@@ -123,7 +123,7 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // stops the listing if the consumer stops early
 		for info := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}) {
-			if !yield(Object{strings.TrimPrefix(info.Key, s.prefix), info.LastModified}, withoutDetails(info.Err)) || info.Err != nil {
+			if !yield(Object{strings.TrimPrefix(info.Key, s.prefix), info.LastModified}, stripDetails(info.Err)) || info.Err != nil {
 				return
 			}
 		}
@@ -134,15 +134,15 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 			}
 		}
 		if err != nil {
-			yield(Object{}, withoutDetails(err))
+			yield(Object{}, stripDetails(err))
 		}
 	}
 }
 
-// withoutDetails converts an error response from S3 to an error that contains only the status and the code, because the
+// stripDetails converts an error response from S3 to an error that contains only the status and the code, because the
 // other parts may contain the request. For a missing object, it returns [fs.ErrNotExist]. It returns all other errors
 // unchanged.
-func withoutDetails(err error) error {
+func stripDetails(err error) error {
 	if err == nil {
 		return nil
 	}

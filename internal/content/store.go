@@ -36,13 +36,13 @@ type Object struct {
 // Form is the syntax of EASEL_CONTENT_URL.
 const Form = "file:DIR or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"
 
-// Check returns an error if the address of a store is invalid. It sends no requests. If insecure is true, unencrypted transfers
-// are allowed. The error contains no secrets from the address.
-func Check(address string, insecure bool) error {
+// Check returns an error if the address of a store is invalid. It sends no requests. If mayUseHTTP is true, unencrypted
+// transfers are allowed. The error contains no secrets from the address.
+func Check(address string, mayUseHTTP bool) error {
 	if _, isDir := dirOf(address); isDir {
 		return nil
 	}
-	_, err := openS3(address, insecure)
+	_, err := openS3(address, mayUseHTTP)
 	return err
 }
 
@@ -52,13 +52,13 @@ func dirOf(address string) (name string, isDir bool) {
 	return strings.TrimPrefix(name, "//"), isDir && name != ""
 }
 
-// OpenStore opens the store at an address. If insecure is true, unencrypted transfers are allowed. Errors contain no secrets
+// OpenStore opens the store at an address. If mayUseHTTP is true, unencrypted transfers are allowed. Errors contain no secrets
 // from the address.
-func OpenStore(address string, insecure bool) (Store, error) {
+func OpenStore(address string, mayUseHTTP bool) (Store, error) {
 	if name, isDir := dirOf(address); isDir {
 		return openDir(name)
 	}
-	return openS3(address, insecure)
+	return openS3(address, mayUseHTTP)
 }
 
 // ignoreMissing returns nil if err means that the object is missing. It returns other errors unchanged.

@@ -44,8 +44,8 @@ func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Co
 	return minio.Core{Client: client}
 }
 
-// names returns the names of all objects with a prefix, sorted.
-func names(t *testing.T, store content.Store, prefix string) (all []string) {
+// objectNames returns the names of all objects with a prefix, sorted.
+func objectNames(t *testing.T, store content.Store, prefix string) (all []string) {
 	t.Helper()
 	for object, err := range store.List(t.Context(), prefix) {
 		if err != nil {
@@ -116,16 +116,16 @@ func testStore(t *testing.T, store content.Store) {
 	if _, err := store.Put(ended, "a/aa/ended", bytes.NewReader(large), -1); err == nil {
 		t.Error("an object is written although its context is done")
 	}
-	if got, want := names(t, store, "a/"), []string{"a/aa/large-1", "a/aa/small-1", "a/ab/large-2"}; !slices.Equal(got, want) {
+	if got, want := objectNames(t, store, "a/"), []string{"a/aa/large-1", "a/aa/small-1", "a/ab/large-2"}; !slices.Equal(got, want) {
 		t.Errorf("the objects below a/ are %q, want large-1, small-1 and large-2", got)
 	}
-	if got, want := names(t, store, "a/aa/small-"), []string{"a/aa/small-1"}; !slices.Equal(got, want) {
+	if got, want := objectNames(t, store, "a/aa/small-"), []string{"a/aa/small-1"}; !slices.Equal(got, want) {
 		t.Errorf("the objects with the prefix a/aa/small- are %q, want small-1", got)
 	}
 	if err := store.Delete(ctx, "a/aa/small-1"); err != nil {
 		t.Error(err)
 	}
-	if got := names(t, store, "a/aa/small-"); len(got) != 0 {
+	if got := objectNames(t, store, "a/aa/small-"); len(got) != 0 {
 		t.Errorf("after the deletion the names are %q", got)
 	}
 }
@@ -155,7 +155,7 @@ func TestBucketWorksAsContentStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if all := names(t, store, "b/aa/"); !slices.Equal(all, []string{"b/aa/erased-1", "b/aa/others-1", "b/aa/small-1"}) {
+	if all := objectNames(t, store, "b/aa/"); !slices.Equal(all, []string{"b/aa/erased-1", "b/aa/others-1", "b/aa/small-1"}) {
 		t.Errorf("the bucket has the objects and incomplete uploads %q", all)
 	}
 	if err := store.Delete(t.Context(), "b/aa/erased-1"); err != nil {
@@ -191,8 +191,8 @@ func TestBucketWorksAsContentStore(t *testing.T) {
 	})
 }
 
-// discard handles S3 requests. It accepts objects but does not store them.
-func discard(w http.ResponseWriter, r *http.Request) {
+// discardObjects handles S3 requests. It accepts objects but does not store them.
+func discardObjects(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header().Set("ETag", `"`+strings.Repeat("0", 32)+`"`)
 	if r.Method == http.MethodPost {
@@ -204,7 +204,7 @@ func discard(w http.ResponseWriter, r *http.Request) {
 // While a large result is copied, only a small part of it may be in memory.
 func TestCopyOfALargeResultNeedsLittleMemory(t *testing.T) {
 	const size = 64 << 20
-	server := httptest.NewServer(http.HandlerFunc(discard))
+	server := httptest.NewServer(http.HandlerFunc(discardObjects))
 	defer server.Close()
 	t.Setenv("AWS_ACCESS_KEY_ID", proctest.BucketKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", proctest.BucketSecret)

@@ -264,11 +264,11 @@ func newStudio(t *testing.T, url string) *studio {
 	return s
 }
 
-// open opens the ledger as a new process does. If contents is true, the process has a store for copies.
-func (s *studio) open(contents bool) {
+// open opens the ledger as a new process does. If withStore is true, the process has a store for copies.
+func (s *studio) open(withStore bool) {
 	s.Helper()
 	var err error
-	s.ledger, err = ledger.Open(s.Context(), ledger.Config{URL: s.url, Connector: s.connector, Catalog: "https://catalog.example", ResendWindow: time.Hour, Contents: contents, Events: &ledger.EventConfig{
+	s.ledger, err = ledger.Open(s.Context(), ledger.Config{URL: s.url, Connector: s.connector, Catalog: "https://catalog.example", ResendWindow: time.Hour, Contents: withStore, Events: &ledger.EventConfig{
 		Teams:      func() map[string]ledger.Team { return map[string]ledger.Team{"studio": s.team} },
 		Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
 	}})
@@ -277,15 +277,15 @@ func (s *studio) open(contents bool) {
 	}
 }
 
-// restart stops the process and starts another one. If contents is true, the new process has a store for copies.
-func (s *studio) restart(contents bool) {
+// restart stops the process and starts another one. If withStore is true, the new process has a store for copies.
+func (s *studio) restart(withStore bool) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
 		s.Fatal(err)
 	}
-	s.open(contents)
+	s.open(withStore)
 	s.results = s.replica()
-	if !contents {
+	if !withStore {
 		s.results = content.New(content.Config{Catalog: s.client, Ledger: s.ledger})
 	}
 }
@@ -303,8 +303,8 @@ func (s *studio) replica() *content.Results {
 	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.ledger, SharedKey: &s.shared, Name: name, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// The method take acquires the lease of a job and does not run the job, as if the process had crashed in the meantime.
-func (s *studio) take(kind string) ledger.Job {
+// takeJob acquires the lease of a job and does not run the job, as if the process had crashed in the meantime.
+func (s *studio) takeJob(kind string) ledger.Job {
 	s.Helper()
 	taken, err := s.ledger.TakeJobs(s.Context(), kind, "studio", 1)
 	if err != nil || len(taken) != 1 {
@@ -313,8 +313,8 @@ func (s *studio) take(kind string) ledger.Job {
 	return taken[0]
 }
 
-// copy runs a copy job directly, without the loop that normally runs jobs.
-func (s *studio) copy(job ledger.Job) error {
+// runCopyJob runs a copy job directly, without the loop that normally runs jobs.
+func (s *studio) runCopyJob(job ledger.Job) error {
 	_, err := s.results.Kinds()[0].Do(s.Context(), job)
 	return err
 }
@@ -332,9 +332,9 @@ func (s *studio) erase(all ...ledger.Order) {
 	}
 }
 
-// The method left waits until all copies that are marked for deletion are deleted, or until the given time has passed.
+// awaitDeletions waits until all copies that are marked for deletion are deleted, or until the given time has passed.
 // It returns the number of copies that are still marked.
-func (s *studio) left(within time.Duration) int64 {
+func (s *studio) awaitDeletions(within time.Duration) int64 {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), within)
 	defer cancel()
@@ -356,8 +356,8 @@ func onEach(t *testing.T, test func(*studio)) {
 	proctest.OnEach(t, func(t *testing.T, url string) { test(newStudio(t, url)) })
 }
 
-// run runs the jobs of a process until stop is called.
-func (s *studio) run(results *content.Results) (stop func()) {
+// runJobs runs the jobs of a process until stop is called.
+func (s *studio) runJobs(results *content.Results) (stop func()) {
 	ctx, cancel := context.WithCancel(s.Context())
 	done := make(chan struct{})
 	go func() {
@@ -370,8 +370,8 @@ func (s *studio) run(results *content.Results) (stop func()) {
 	}
 }
 
-// order writes an order to the ledger and records that the order created the given generation.
-func (s *studio) order(id string) ledger.Order {
+// orderGeneration writes an order to the ledger and records that the order created the given generation.
+func (s *studio) orderGeneration(id string) ledger.Order {
 	s.Helper()
 	o, _, err := s.ledger.Write(s.Context(), ledger.Request{Namespace: "studio", Owner: "studio", Caller: "c", IdempotencyKey: id, UpstreamKey: id, APIKey: "a", ModelID: "m", PriceCents: 1})
 	if err == nil {
@@ -396,11 +396,11 @@ func (s *studio) record(id string, seen lifecycle.Observation, record string) {
 	}
 }
 
-// finish places an order and lets its generation succeed with the given file.
-func (s *studio) finish(id string, file []byte) ledger.Order {
+// finishOrder places an order and lets its generation succeed with the given file.
+func (s *studio) finishOrder(id string, file []byte) ledger.Order {
 	s.Helper()
 	s.upstream.set(func() { s.upstream.files[id] = file })
-	o := s.order(id)
+	o := s.orderGeneration(id)
 	s.observe(id, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: new(int64(1)), Whole: true})
 	return o
 }

@@ -20,16 +20,15 @@ const (
 // Verified contains the totals of [Results.Verify].
 type Verified struct{ Copies, Bytes, Differences int64 }
 
-// Verify compares each copy in the ledger with its object in the store. It also checks that each of the ledger's objects in
-// the store has a row in the ledger. If bytes is true, it reads each object and compares its SHA-256. It calls the function
-// report with a line for each difference. After each batch, it calls the function done with the number of copies compared so
-// far.
-func (r *Results) Verify(ctx context.Context, bytes bool, report func(line string), done func(copies int64)) (v Verified, err error) {
+// Verify compares each copy in the ledger with its object in the store. It also checks that each of the ledger's objects in the
+// store has a row in the ledger. If withBytes is true, it reads each object and compares its SHA-256. It calls reportLine with
+// a line for each difference. After each batch, it calls reportProgress with the number of copies compared so far.
+func (r *Results) Verify(ctx context.Context, withBytes bool, reportLine func(line string), reportProgress func(copies int64)) (v Verified, err error) {
 	differs := func(line string) {
 		v.Differences++
-		report(line)
+		reportLine(line)
 	}
-	for last := ""; ; done(v.Copies) {
+	for last := ""; ; reportProgress(v.Copies) {
 		some, err := r.Ledger.CopiesAfter(ctx, last, verifyBatch)
 		if err == nil && len(some) == 0 {
 			err = r.verifyObjects(ctx, differs)
@@ -38,7 +37,7 @@ func (r *Results) Verify(ctx context.Context, bytes bool, report func(line strin
 			return v, err
 		}
 		for _, c := range some {
-			problem, err := r.verifyOne(ctx, c, bytes)
+			problem, err := r.verifyOne(ctx, c, withBytes)
 			if err != nil {
 				return v, err
 			}
@@ -51,14 +50,14 @@ func (r *Results) Verify(ctx context.Context, bytes bool, report func(line strin
 }
 
 // verifyOne compares one copy with its object in the store. It returns a description of the difference, or "" if they agree.
-func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (problem string, err error) {
+func (r *Results) verifyOne(ctx context.Context, c ledger.Content, withBytes bool) (problem string, err error) {
 	size, err := r.Store.Size(ctx, c.Object)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "not found in the store", nil
 	case err == nil && size != c.Size:
 		return fmt.Sprintf("the store has %d bytes, but the ledger has %d", size, c.Size), nil
-	case err != nil || !bytes:
+	case err != nil || !withBytes:
 		return "", err
 	}
 	body, _, err := r.Store.Get(ctx, c.Object, 0)
@@ -79,7 +78,7 @@ func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (
 // verifyObjects reports each object that has no row in the ledger. It checks only objects whose names begin with the ledger's
 // current name in the store or one of its former names. It skips objects younger than unrecordedTime, because their copies may
 // be in progress.
-func (r *Results) verifyObjects(ctx context.Context, differs func(line string)) error {
+func (r *Results) verifyObjects(ctx context.Context, reportLine func(line string)) error {
 	stores, err := r.Ledger.Stores(ctx)
 	now, failed := r.Ledger.Now(ctx)
 	if err = errors.Join(err, failed); err != nil {
@@ -95,7 +94,7 @@ func (r *Results) verifyObjects(ctx context.Context, differs func(line string)) 
 				return err
 			}
 			if !known {
-				differs(object.Name + ": not found in the ledger")
+				reportLine(object.Name + ": not found in the ledger")
 			}
 		}
 	}
