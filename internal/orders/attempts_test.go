@@ -128,7 +128,7 @@ func TestRetryAfterUnknownOutcomeSkipsPriceCheck(t *testing.T) {
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Hang: true})
 		order := s.order("k")
 		order.MaxCostCents = new(int64(1000))
-		s.briefly(order, catalog.KindOutcomeUnknown)
+		s.placeBriefly(order, catalog.KindOutcomeUnknown)
 		order.MaxCostCents = new(int64(0)) // the repeat has a limit of 0, as if the price had risen above the limit
 		s.mustCreate(order)
 		s.wantCharges("k", 1)

@@ -47,26 +47,26 @@ func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *s
 	if failed != nil || !known || order.IsDeleted() {
 		return recorded, false
 	}
-	if catalog.IsAbsent(err) && o.witnessed(ctx, cred, generationID) {
+	if catalog.IsAbsent(err) && o.recordWitnessed(ctx, cred, generationID) {
 		return recorded, false
 	}
 	return recordedVersion(order), true
 }
 
-// The method witnessed records that a read did not find a generation in the catalog. It first reads the account to find out
-// whether the catalog responds. It returns true if Easel now treats the generation as deleted.
-func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generationID string) (deleted bool) {
+// recordWitnessed records that a read did not find a generation in the catalog. It first reads the account to find out whether
+// the catalog responds. It returns true if Easel now treats the generation as deleted.
+func (o *Orders) recordWitnessed(ctx context.Context, cred catalog.Credential, generationID string) (isDeleted bool) {
 	_, err := o.Catalog.Account(ctx, cred)
-	deleted, failed := o.recordAbsence(ctx, cred, generationID, err == nil)
-	return deleted && failed == nil
+	isDeleted, failed := o.recordAbsence(ctx, cred, generationID, err == nil)
+	return isDeleted && failed == nil
 }
 
-// recordAbsence records in the ledger that a read did not find a generation. The parameter witnessed is true if another
-// read with the same API key has succeeded. If Easel now treats the generation as deleted, the method returns true and notifies
-// the generation's watchers.
-func (o *Orders) recordAbsence(ctx context.Context, cred catalog.Credential, generationID string, witnessed bool) (deleted bool, err error) {
-	seen := ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Witnessed: witnessed}, APIKey: cred.ForwardedSum()}
-	effect, err := o.observe(ctx, generationID, seen)
+// recordAbsence records in the ledger that a read did not find a generation. isWitnessed is true if another read with the same
+// API key has succeeded. If Easel now treats the generation as deleted, recordAbsence returns true and notifies the
+// generation's watchers.
+func (o *Orders) recordAbsence(ctx context.Context, cred catalog.Credential, generationID string, isWitnessed bool) (isDeleted bool, err error) {
+	seen := ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Witnessed: isWitnessed}, APIKey: cred.ForwardedSum()}
+	effect, err := o.observeOne(ctx, generationID, seen)
 	if effect.Deleted {
 		o.Hub.PresumedDeleted(ctx, cred, generationID)
 	}

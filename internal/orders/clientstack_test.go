@@ -94,7 +94,7 @@ func (s *clientStack) wantKind(err error, want catalog.Kind) {
 
 func (s *clientStack) wantCharges(key string, want int) {
 	s.Helper()
-	if got := charges(s, s.box, s.key)[key]; got != want {
+	if got := countCharges(s, s.box, s.key)[key]; got != want {
 		s.Errorf("%d charges under %s, want %d", got, key, want)
 	}
 }

@@ -44,11 +44,11 @@ var leavesOpen = map[catalog.Kind]bool{
 }
 
 // outcomeUnknown returns an error of the kind [catalog.KindOutcomeUnknown] that wraps err. It copies the status, code, message
-// and retry delay from the parameter said, which is the catalog's last error.
-func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
+// and retry delay from lastError, which is the catalog's last error.
+func outcomeUnknown(lastError *catalog.Error, err error) *catalog.Error {
 	return &catalog.Error{
-		Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Status: said.Status, Code: said.Code,
-		Message: cmp.Or(said.Message, said.Kind.String()), Withheld: said.Kind, RetryAfter: said.RetryAfter, Err: err,
+		Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Status: lastError.Status, Code: lastError.Code,
+		Message: cmp.Or(lastError.Message, lastError.Kind.String()), Withheld: lastError.Kind, RetryAfter: lastError.RetryAfter, Err: err,
 	}
 }
 
@@ -61,9 +61,9 @@ func orderExpired() *catalog.Error {
 	return &catalog.Error{Kind: catalog.KindOrderExpired, Op: catalog.OpCreate}
 }
 
-// notSent changes the kind of an error from KindOutcomeUnknown to KindUnavailable. It is called when the ledger has recorded
+// asNotSent changes the kind of an error from KindOutcomeUnknown to KindUnavailable. It is called when the ledger has recorded
 // that the order was not placed. It returns any other error unchanged.
-func notSent(err error) error {
+func asNotSent(err error) error {
 	open, ok := errors.AsType[*catalog.Error](err)
 	if !ok || open.Kind != catalog.KindOutcomeUnknown {
 		return err
@@ -84,20 +84,20 @@ func isDefinite(err error) bool {
 	return ok && e.Own && !e.AboutKey && (definite[e.Status] || e.Status == http.StatusConflict && e.Kind == catalog.KindDailyCap)
 }
 
-// inDoubt converts a ledger error to an error with an unknown outcome if it is uncertain whether a commit succeeded. It returns
-// any other ledger error unchanged, because then nothing was recorded.
-func inDoubt(err error) error {
+// asInDoubt converts a ledger error to an error with an unknown outcome if it is uncertain whether a commit succeeded. It
+// returns any other ledger error unchanged, because then nothing was recorded.
+func asInDoubt(err error) error {
 	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
 		return unknown(err)
 	}
 	return err
 }
 
-// mostProblem is the maximum size of the text that the function problem returns, in bytes.
+// mostProblem is the maximum size of the text that [problemText] returns, in bytes.
 const mostProblem = 256
 
-// problem returns a short description of a catalog error for operators. It returns "" if err does not come from an attempt.
-func problem(err error) string {
+// problemText returns a short description of a catalog error for operators. It returns "" if err does not come from an attempt.
+func problemText(err error) string {
 	e, ok := errors.AsType[*catalog.Error](err)
 	if !ok || e.Kind == catalog.KindOrderExpired {
 		return ""

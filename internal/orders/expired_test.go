@@ -95,20 +95,20 @@ func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) {
 func TestExpiredOrderOutcomeStaysUnknownAfterRestart(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		r.answers(lost)
+		r.setAnswer(lost)
 		budget := 2*s.price() - 1
-		limited, expiring := within(&budget), expireIn(time.Minute)
+		limited, expiring := withBudget(&budget), expireIn(time.Minute)
 		if _, err := r.place("studio", "k", "a harbour", limited, expiring); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
 			s.Fatal(err)
 		}
 		r.close()
 		s.reopen(nil) // simulates a restart of the process
 		other := s.replica()
-		other.befores(broken("studio"))
-		other.recover(time.Minute)
+		other.setBefore(breakOrders("studio"))
+		other.resendAbandoned(time.Minute)
 		posts := s.posts()
-		other.befores(nil)
-		other.recover(10 * time.Minute)
+		other.setBefore(nil)
+		other.resendAbandoned(10 * time.Minute)
 		for _, change := range []func(*orders.Request){expiring, expireIn(time.Hour), func(*orders.Request) {}} { // only the expire time in the first request counts, not the expire time of a repeat
 			_, err := other.place("studio", "k", "a harbour", limited, change)
 			wantExpired(s.T, err, orders.Unknown)
@@ -133,15 +133,15 @@ func TestAnOrderIsNotPlacedAfterItsExpireTime(t *testing.T) {
 		r := s.replica()
 		_, err := r.place("studio", "past", "a harbour", expireIn(-time.Second))
 		wantExpired(s.T, err, orders.NotPlaced)
-		r.quotesSlowly() // delays the quote, so that the order expires before the quote arrives
+		r.delayQuotes() // delays the quote, so that the order expires before the quote arrives
 		began := time.Now()
 		budget := int64(1000)
-		_, err = r.place("studio", "quoted", "a harbour", within(&budget), expireIn(time.Second))
+		_, err = r.place("studio", "quoted", "a harbour", withBudget(&budget), expireIn(time.Second))
 		wantExpired(s.T, err, orders.NotPlaced)
 		if waited := time.Since(began); waited >= 2*time.Second {
 			s.Errorf("the call waited for %v", waited)
 		}
-		r.befores(nil)
+		r.setBefore(nil)
 		if n := s.posts(); n != 0 {
 			s.Errorf("%d orders were sent", n)
 		}

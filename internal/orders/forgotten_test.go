@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// restore replaces the ledger's file with copied, a copy that backup returned earlier.
-func (s *stack) restore(copied []byte) {
+// restoreLedger replaces the ledger's file with copied, a copy that backUpLedger returned earlier.
+func (s *stack) restoreLedger(copied []byte) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
 		s.Fatal(err)
@@ -18,9 +18,9 @@ func (s *stack) restore(copied []byte) {
 	s.open()
 }
 
-// backup closes the ledger, copies its file, and opens the ledger again. It returns the copy. No other process may have
-// the ledger open while backup runs.
-func (s *stack) backup() []byte {
+// backUpLedger closes the ledger, copies its file, and opens the ledger again. It returns the copy. No other
+// process may have the ledger open while backUpLedger runs.
+func (s *stack) backUpLedger() []byte {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
 		s.Fatal(err)
@@ -36,12 +36,12 @@ func (s *stack) backup() []byte {
 func TestRepeatedRequestRestoresOrderMissingFromBackup(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		mustPlace(s, s.replica(), "known", "a harbour")
-		older := s.backup()
+		older := s.backUpLedger()
 		first, err := s.replica().place("studio", "forgotten", "a harbour")
 		if err != nil {
 			s.Fatal(err)
 		}
-		s.restore(older)
+		s.restoreLedger(older)
 		r, owner := s.replica(), "studio"
 		if own, err := r.orders.Owned(s.Context(), &owner, first.Generation.ID); err != nil || len(own) != 0 {
 			s.Errorf("the forgotten generation belongs to %v, %v", own, err)
@@ -53,8 +53,8 @@ func TestRepeatedRequestRestoresOrderMissingFromBackup(t *testing.T) {
 		if own, err := r.orders.Owned(s.Context(), &owner, first.Generation.ID); err != nil || len(own) != 1 {
 			s.Errorf("after the repeat the generation belongs to %v, %v", own, err)
 		}
-		if known, err := r.place("studio", "known", "a harbour"); err != nil || !known.Replayed || s.audit() != 2 {
-			s.Errorf("the repeat of the order before the backup returned %+v, %v, with %d charges", known, err, s.audit())
+		if known, err := r.place("studio", "known", "a harbour"); err != nil || !known.Replayed || s.auditAccount() != 2 {
+			s.Errorf("the repeat of the order before the backup returned %+v, %v, with %d charges", known, err, s.auditAccount())
 		}
 	})
 }

@@ -23,10 +23,9 @@ func (o *Orders) ReadChanges(ctx context.Context) {
 	}
 }
 
-// readChanges reads recent changes from the ledger and passes them to the hub. The parameter within is the maximum age of the
-// changes.
-func (o *Orders) readChanges(ctx context.Context, within time.Duration) error {
-	ended, err := o.Ledger.RecentlyEnded(ctx, within)
+// readChanges reads recent changes from the ledger and passes them to the hub. maxAge is the maximum age of the changes.
+func (o *Orders) readChanges(ctx context.Context, maxAge time.Duration) error {
+	ended, err := o.Ledger.RecentlyEnded(ctx, maxAge)
 	if err != nil {
 		return err
 	}
@@ -34,7 +33,7 @@ func (o *Orders) readChanges(ctx context.Context, within time.Duration) error {
 	if !o.Hub.WatchesOrders() {
 		return nil
 	}
-	placed, err := o.Ledger.RecentlyPlaced(ctx, within)
+	placed, err := o.Ledger.RecentlyPlaced(ctx, maxAge)
 	if err == nil {
 		o.Hub.Placed(placed)
 	}

@@ -35,7 +35,7 @@ func TestWatchReceivesFinalStateFromAnotherReplica(t *testing.T) {
 			})
 			time.Sleep(time.Hour + time.Duration(after)*2*time.Second)
 			s.box.Inject(sandbox.Fault{Route: "GET /generations/{id}", Status: http.StatusOK, Body: fmt.Sprintf(`{"id": %q, "status": "failed", "cost": 0.07}`, g.ID)})
-			first.sees(first.held("studio"), ended(g, catalog.StateFailed, 7))
+			first.recordVersions(first.held("studio"), endedVersion(g, catalog.StateFailed, 7))
 			began := time.Now()
 			if <-ends; time.Since(began) > 1500*time.Millisecond {
 				s.Errorf("the terminal state was delivered after %v, want at most 1.5 s", time.Since(began))

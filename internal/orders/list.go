@@ -54,5 +54,5 @@ func (o *Orders) isLater(cred catalog.Credential, recorded Listed, v catalog.Ver
 	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !later {
 		return false
 	}
-	return !cred.IsShared() || recorded.settled || !leavesOut(v, o.Ledger.IsSubscriber(recorded.Owner))
+	return !cred.IsShared() || recorded.settled || !lacksCharge(v, o.Ledger.IsSubscriber(recorded.Owner))
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// lists passes the catalog's list to ListedLater, as a caller's list request does. The ledger and the list must each
-// contain exactly one generation. The result is this generation's status in the ledger after the call.
-func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) lifecycle.Status {
+// recordList passes the catalog's list to ListedLater, as a caller's list request does. The ledger and the list
+// must each contain exactly one generation. recordList returns this generation's status in the ledger after the
+// call.
+func (r *replica) recordList(cred catalog.Credential, listed ...catalog.Version) lifecycle.Status {
 	r.Helper()
 	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)
 	if err != nil || len(recorded) != 1 || len(listed) != 1 {
@@ -39,18 +40,18 @@ func TestIncompleteFinalStateInListIsReadIndividually(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				r.placeWithoutCharge(0)
-				s.tellsEvents(row.told...)
-				r.orders.Ledger = s.ledger // necessary, because tellsEvents replaces s.ledger
+				s.enableEvents(row.told...)
+				r.orders.Ledger = s.ledger // necessary, because enableEvents replaces s.ledger
 				time.Sleep(time.Minute)
 				s.box.Inject(sandbox.Fault{Route: "GET /generations", Set: map[string]any{row.without: nil}})
 				listed, err := r.client.List(s.Context(), r.held("studio"), time.Now())
 				if err != nil {
 					s.Fatal(err)
 				}
-				if got := r.lists(r.held("studio"), listed.Records...); got != row.want {
+				if got := r.recordList(r.held("studio"), listed.Records...); got != row.want {
 					s.Errorf("the recorded state is %v, want %v", got, row.want)
 				}
-				settles(3*time.Minute, r)
+				runSettlement(3*time.Minute, r)
 				one := s.list(ledger.Filter{})[0]
 				if one.Status != lifecycle.Succeeded || one.CostCents == nil {
 					s.Errorf("the recorded order is %+v", one)
@@ -82,7 +83,7 @@ func TestFinalStateInListIsRecordedForUnpolledOrder(t *testing.T) {
 				r := s.replica()
 				cred, g := place(r)
 				g.State, g.Status, g.CostCents = catalog.StateRefunded, "refunded", nil
-				if got := r.lists(cred, g.Version()); got != lifecycle.Refunded {
+				if got := r.recordList(cred, g.Version()); got != lifecycle.Refunded {
 					s.Errorf("the recorded state is %v", got)
 				}
 			})

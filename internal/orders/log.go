@@ -21,7 +21,7 @@ func logAttributes(order ledger.Order, cred catalog.Credential) []any {
 	return all
 }
 
-// traced starts a span for background work, as the root of a new trace.
-func traced(ctx context.Context, name string, about ...attribute.KeyValue) (context.Context, trace.Span) {
+// startSpan starts a span for background work, as the root of a new trace.
+func startSpan(ctx context.Context, name string, about ...attribute.KeyValue) (context.Context, trace.Span) {
 	return otel.Tracer("github.com/easel-grpc/easel/internal/orders").Start(ctx, name, trace.WithNewRoot(), trace.WithAttributes(about...))
 }

@@ -32,9 +32,9 @@ func TestRepeatedRequestSucceedsIfStateReadFails(t *testing.T) {
 	}
 }
 
-// briefly places the order o with a timeout of 300 ms, and checks that the call fails. The argument want is the
-// expected kind of the error.
-func (s *clientStack) briefly(o order, want catalog.Kind) {
+// placeBriefly places the order o with a timeout of 300 ms, and checks that the call fails with an error of the
+// kind want.
+func (s *clientStack) placeBriefly(o order, want catalog.Kind) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
@@ -46,8 +46,8 @@ func (s *clientStack) briefly(o order, want catalog.Kind) {
 func TestOrderMayExistDespiteInsufficientFundsError(t *testing.T) {
 	inClientStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *clientStack) { // the balance of 1 cent is sufficient for one haiku
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
-		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
-		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
+		s.placeBriefly(s.order("k"), catalog.KindOutcomeUnknown)
+		s.placeBriefly(s.order("k"), catalog.KindOutcomeUnknown)
 		restarted := s.process(s.transport)
 		_, err := restarted.Create(t.Context(), s.cred, s.order("k"))
 		s.wantKind(err, catalog.KindInsufficientFunds)
@@ -83,8 +83,8 @@ func TestOrderIsNotSentIfCallerLeavesBeforeFirstAttempt(t *testing.T) {
 			t.Errorf("a call whose context was done returned %v", err)
 		}
 		s.finish()
-		if s.posts() != 0 || s.audit() != 0 {
-			t.Errorf("%d orders were posted, with %d charges, want none", s.posts(), s.audit())
+		if s.posts() != 0 || s.auditAccount() != 0 {
+			t.Errorf("%d orders were posted, with %d charges, want none", s.posts(), s.auditAccount())
 		}
 	})
 }

@@ -22,9 +22,9 @@ import (
 // isQuote reports whether a request is for a quote.
 func isQuote(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, "/quote") }
 
-// quotesSlowly delays the replica's requests for quotes by 2 s.
-func (r *replica) quotesSlowly() {
-	r.befores(func(req *http.Request) error {
+// delayQuotes delays the replica's requests for quotes by 2 s.
+func (r *replica) delayQuotes() {
+	r.setBefore(func(req *http.Request) error {
 		if isQuote(req) {
 			return pause(req.Context(), 2*time.Second)
 		}
@@ -54,7 +54,7 @@ func TestCallerAndBudgetAreRecheckedAfterQuote(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
-				r.quotesSlowly()
+				r.delayQuotes()
 				asked := 0
 				_, err := r.place("studio", "k", "a harbour", func(r *orders.Request) {
 					r.Terms = func() (orders.Terms, error) {
@@ -65,8 +65,8 @@ func TestCallerAndBudgetAreRecheckedAfterQuote(t *testing.T) {
 					}
 				})
 				_, budget := errors.AsType[*ledger.BudgetError](err)
-				if errors.Is(err, removed) != (row.err != nil) || budget != (row.err == nil) || outcomeOf(err) != orders.NotPlaced || s.audit() != 0 || len(s.list(ledger.Filter{})) != 0 {
-					s.Errorf("got %v and %d charges, want a rejection and no charges", err, s.audit())
+				if errors.Is(err, removed) != (row.err != nil) || budget != (row.err == nil) || outcomeOf(err) != orders.NotPlaced || s.auditAccount() != 0 || len(s.list(ledger.Filter{})) != 0 {
+					s.Errorf("got %v and %d charges, want a rejection and no charges", err, s.auditAccount())
 				}
 			})
 		})
@@ -83,7 +83,7 @@ func TestOrderOnAnotherReplicaMakesRejectionUncertain(t *testing.T) {
 				if same {
 					free = limited
 				}
-				limited.quotesSlowly()
+				limited.delayQuotes()
 				var slow orders.Receipt
 				var refused error
 				var calls sync.WaitGroup
@@ -97,8 +97,8 @@ func TestOrderOnAnotherReplicaMakesRejectionUncertain(t *testing.T) {
 				if err != nil {
 					s.Fatalf("the order without a limit was rejected: %v", err)
 				}
-				if refused != nil && outcomeOf(refused) == orders.NotPlaced && !same || refused == nil && slow.Generation.ID != placed.Generation.ID || s.audit() != 1 {
-					s.Errorf("the other caller received %+v, %v; there were %d charges", slow, refused, s.audit())
+				if refused != nil && outcomeOf(refused) == orders.NotPlaced && !same || refused == nil && slow.Generation.ID != placed.Generation.ID || s.auditAccount() != 1 {
+					s.Errorf("the other caller received %+v, %v; there were %d charges", slow, refused, s.auditAccount())
 				}
 			})
 		})
@@ -138,8 +138,8 @@ func TestOrdersAreSettledDespiteOneRejectedAPIKey(t *testing.T) {
 		mustPlace(s, good, "k", "a harbour [fail]")
 		revoked.key = "no-key-of-the-catalog"
 		requests := 0
-		revoked.befores(func(*http.Request) error { requests++; return nil })
-		settles(10*time.Minute, revoked)
+		revoked.setBefore(func(*http.Request) error { requests++; return nil })
+		runSettlement(10*time.Minute, revoked)
 		if requests == 0 || requests > 15 {
 			s.Errorf("the replica with the rejected API key sent %d requests in ten minutes", requests)
 		}
@@ -147,7 +147,7 @@ func TestOrdersAreSettledDespiteOneRejectedAPIKey(t *testing.T) {
 		defer cancel()
 		go revoked.settle(ctx) // acquires the lease of the settlement job before the other replica does
 		time.Sleep(time.Second)
-		settles(14*time.Minute, good)
+		runSettlement(14*time.Minute, good)
 		<-ctx.Done()
 		synctest.Wait()
 		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Refunded || !one.Settled {
@@ -164,7 +164,7 @@ func TestRejectionIsDefiniteIfKeyIsCheckedBeforeBalance(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusPaymentRequired, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`})
 				r, first := s.replicaWith(orders.Config{KeyFirst: keyFirst}), true
-				r.befores(func(req *http.Request) error {
+				r.setBefore(func(req *http.Request) error {
 					if isOrder(req) && first {
 						first = false
 						return errors.New("the connection is gone")
@@ -191,7 +191,7 @@ func TestReasonForRejectedResendIsLoggedAndRecorded(t *testing.T) {
 		r, first := s.replica(), true
 		var logs strings.Builder
 		r.orders.Logger = slog.New(slog.NewTextHandler(&logs, nil))
-		r.befores(func(req *http.Request) error {
+		r.setBefore(func(req *http.Request) error {
 			if isOrder(req) && first {
 				first = false
 				return errors.New("the connection is gone")
@@ -201,7 +201,7 @@ func TestReasonForRejectedResendIsLoggedAndRecorded(t *testing.T) {
 		if _, err := r.place("studio", "k", "a harbour"); outcomeOf(err) != orders.Unknown {
 			s.Fatalf("the caller receives %v", err)
 		}
-		r.recover(5 * time.Minute)
+		r.resendAbandoned(5 * time.Minute)
 		why := "HTTP 402, insufficient balance: no money"
 		if all := s.list(ledger.Filter{Unresolved: true}); len(all) != 1 || all[0].Problem != why {
 			s.Errorf("the ledger has %+v", all)
@@ -210,7 +210,7 @@ func TestReasonForRejectedResendIsLoggedAndRecorded(t *testing.T) {
 			s.Errorf("the log is %s", logs.String())
 		}
 		s.box.ClearFaults()
-		r.recover(2 * time.Minute)
+		r.resendAbandoned(2 * time.Minute)
 		if all := s.list(ledger.Filter{}); len(all) != 1 || all[0].Problem != "" {
 			s.Errorf("after the order was placed the ledger has %+v", all)
 		}
@@ -229,7 +229,7 @@ func TestPossibleProxyRejectionLeavesOutcomeUnknown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r, first := s.replicaWith(orders.Config{KeyFirst: true}), true
-				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
+				r.setAnswer(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 					if first {
 						first = false
 						fault.Route = "POST /generations"
@@ -242,8 +242,8 @@ func TestPossibleProxyRejectionLeavesOutcomeUnknown(t *testing.T) {
 					s.Errorf("the caller receives %v", err)
 				}
 				s.box.ClearFaults()
-				r.recover(2 * time.Minute)
-				if all := s.list(ledger.Filter{}); len(all) != 1 || s.audit() != 1 {
+				r.resendAbandoned(2 * time.Minute)
+				if all := s.list(ledger.Filter{}); len(all) != 1 || s.auditAccount() != 1 {
 					s.Errorf("the ledger has %+v", all)
 				}
 			})
@@ -256,7 +256,7 @@ func TestPossibleProxyRejectionLeavesOutcomeUnknown(t *testing.T) {
 func TestOwnerCannotSeeReplacedGeneration(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r, ctx, owner := s.replica(), s.Context(), "studio"
-		r.befores(broken("studio"))
+		r.setBefore(breakOrders("studio"))
 		if _, err := r.place(owner, "k", "a harbour"); err == nil {
 			s.Fatal("the order was placed")
 		}
@@ -291,7 +291,7 @@ func TestFrozenProcessSendsNoOrderAfterResendWindow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r, first := s.replica(), true
-				r.befores(func(req *http.Request) error {
+				r.setBefore(func(req *http.Request) error {
 					if isOrder(req) && first {
 						first = false
 						time.Sleep(stopped)
@@ -299,11 +299,11 @@ func TestFrozenProcessSendsNoOrderAfterResendWindow(t *testing.T) {
 					return nil
 				})
 				_, err := r.place("studio", "k", "a harbour")
-				if n := s.audit(); err == nil || n != 0 {
+				if n := s.auditAccount(); err == nil || n != 0 {
 					s.Errorf("got %v and %d charges, want an error and no charges", err, n)
 				}
 				r.close()
-				if n := s.audit(); n > 0 && stopped > window {
+				if n := s.auditAccount(); n > 0 && stopped > window {
 					s.Errorf("the order was sent after the window: %d charges", n)
 				}
 			})
@@ -324,7 +324,7 @@ func TestRepeatedRequestWithDifferentBodyIsNotSent(t *testing.T) {
 		}
 		r := s.replica()
 		posts := 0
-		r.befores(func(req *http.Request) error {
+		r.setBefore(func(req *http.Request) error {
 			if !isOrder(req) {
 				return nil
 			}
@@ -336,13 +336,13 @@ func TestRepeatedRequestWithDifferentBodyIsNotSent(t *testing.T) {
 		}
 		time.Sleep(2 * ledger.OrderLease)
 		again := s.replica()
-		if err := place(again, `{"prompt": "a"}`); catalog.KindOf(err) != catalog.KindKeyReused || s.audit() != 0 {
+		if err := place(again, `{"prompt": "a"}`); catalog.KindOf(err) != catalog.KindKeyReused || s.auditAccount() != 0 {
 			s.Errorf("a repeat of the same JSON value in different bytes returns %v", err)
 		}
-		if err := place(again, `{"prompt":"a"}`); err != nil || s.audit() != 1 {
+		if err := place(again, `{"prompt":"a"}`); err != nil || s.auditAccount() != 1 {
 			s.Errorf("a repeat with the same bytes returns %v", err)
 		}
-		if err := place(again, `{"prompt": "a"}`); err != nil || s.audit() != 1 {
+		if err := place(again, `{"prompt": "a"}`); err != nil || s.auditAccount() != 1 {
 			s.Errorf("after the order was placed, a repeat with different bytes returns %v", err)
 		}
 	})

@@ -27,7 +27,7 @@ func TestRepeatedRequestPlacesOneOrderAcrossReplicas(t *testing.T) {
 		if err != nil || !again.Replayed || again.Generation.ID != first.Generation.ID {
 			s.Errorf("the repeat returned %+v, %v", again, err)
 		}
-		if n := s.audit(); n != 1 {
+		if n := s.auditAccount(); n != 1 {
 			s.Errorf("%d charges, want 1", n)
 		}
 	})
@@ -52,10 +52,10 @@ func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) {
 						s.Fatal(err)
 					}
 				}
-				s.replica().recover(ledger.OrderLease + 5*time.Second)
+				s.replica().resendAbandoned(ledger.OrderLease + 5*time.Second)
 				all := s.list(ledger.Filter{})
-				if len(all) != 1 || all[0].State != lifecycle.Placed || s.audit() != 1 {
-					s.Errorf("the ledger has %+v, %d charges", all, s.audit())
+				if len(all) != 1 || all[0].State != lifecycle.Placed || s.auditAccount() != 1 {
+					s.Errorf("the ledger has %+v, %d charges", all, s.auditAccount())
 				}
 			})
 		})
@@ -65,15 +65,15 @@ func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) {
 func TestOrderWithLostResponseIsResolvedWithinOneMinute(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		r.loses("studio", "k")
-		r.recover(30 * time.Minute)
+		r.loseOrder("studio", "k")
+		r.resendAbandoned(30 * time.Minute)
 		if n := len(s.list(ledger.Filter{Unresolved: true})); n != 1 {
 			s.Fatalf("%d orders have an unknown outcome while responses are lost, want 1", n)
 		}
-		r.answers(nil)
-		r.recover(time.Minute)
-		if n := len(s.list(ledger.Filter{Unresolved: true})); n != 0 || s.audit() != 1 {
-			s.Errorf("%d orders have an unknown outcome, %d charges", n, s.audit())
+		r.setAnswer(nil)
+		r.resendAbandoned(time.Minute)
+		if n := len(s.list(ledger.Filter{Unresolved: true})); n != 0 || s.auditAccount() != 1 {
+			s.Errorf("%d orders have an unknown outcome, %d charges", n, s.auditAccount())
 		}
 	})
 }
@@ -81,7 +81,7 @@ func TestOrderWithLostResponseIsResolvedWithinOneMinute(t *testing.T) {
 func TestFailedAttemptIsRecordedWhileCallerWaits(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		r.answers(func(req *http.Request, _ *http.Response) (*http.Response, error) {
+		r.setAnswer(func(req *http.Request, _ *http.Response) (*http.Response, error) {
 			return reply(req, http.StatusBadGateway, nil, ""), nil
 		})
 		var placing sync.WaitGroup
@@ -90,7 +90,7 @@ func TestFailedAttemptIsRecordedWhileCallerWaits(t *testing.T) {
 		if all := s.list(ledger.Filter{Unresolved: true}); len(all) != 1 || !strings.Contains(all[0].Problem, "HTTP 502") {
 			s.Errorf("after a second of failures the ledger has %+v", all)
 		}
-		r.answers(nil)
+		r.setAnswer(nil)
 		placing.Wait()
 		if all := s.list(ledger.Filter{AnyState: true}); all[0].Problem != "" {
 			s.Errorf("the placed order has the problem %q", all[0].Problem)
@@ -112,16 +112,16 @@ func TestRejectedOrderFreesItsIdempotencyKey(t *testing.T) {
 	})
 }
 
-// afterWaiting places the same order through two replicas. The second replica waits until the first replica's attempt
-// is rejected. The parameter limit is the daily budget, in cents, that the second replica applies. afterWaiting returns
+// afterWaiting places the same order through two replicas. The second replica waits until the first replica's
+// attempt is rejected. limit is the daily budget, in cents, that the second replica applies. afterWaiting returns
 // the second replica's error.
 func (s *stack) afterWaiting(limit int64) (err error) {
 	first, second := s.replica(), s.replica()
-	first.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
+	first.setAnswer(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 		time.Sleep(time.Second)
 		return answer, nil
 	})
-	limited := within(&limit)
+	limited := withBudget(&limit)
 	var both sync.WaitGroup
 	both.Go(func() {
 		if _, err := first.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindInsufficientFunds {
@@ -150,7 +150,7 @@ func TestOrderRejectedOnTwoReplicasIsNotPlaced(t *testing.T) {
 			if err := s.box.TopUp(s.Context(), s.key, 1000, "top-up"); err != nil {
 				s.Fatal(err)
 			}
-			limited := within(&limit)
+			limited := withBudget(&limit)
 			if _, err := s.replica().place("studio", "other", "a harbour", limited); err != nil {
 				s.Errorf("the reservation was not released: %v", err)
 			}
@@ -170,7 +170,7 @@ func TestOutcomeStaysUnknownAfterOperatorResolvesOrder(t *testing.T) {
 	inStack(t, 0, func(s *stack) {
 		r := s.replica()
 		posts := 0
-		r.answers(func(req *http.Request, answer *http.Response) (*http.Response, error) {
+		r.setAnswer(func(req *http.Request, answer *http.Response) (*http.Response, error) {
 			if posts++; posts > 1 {
 				return answer, nil
 			}
@@ -197,10 +197,10 @@ func TestOutcomeStaysUnknownAfterOperatorResolvesOrder(t *testing.T) {
 func TestNoOrderIsResentAfterResendWindow(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		r.loses("studio", "k")
+		r.loseOrder("studio", "k")
 		time.Sleep(window)
 		posts := s.posts()
-		r.recover(10 * time.Minute)
+		r.resendAbandoned(10 * time.Minute)
 		if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown || !errors.Is(err, orders.ErrResendWindow) {
 			s.Errorf("%v", err)
 		}
@@ -213,7 +213,7 @@ func TestNoOrderIsResentAfterResendWindow(t *testing.T) {
 func TestOrderIsNotResentWithDifferentAPIKey(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		r.loses("studio", "k")
+		r.loseOrder("studio", "k")
 		next, err := s.box.AddKey(s.Context(), s.key, "")
 		if err != nil {
 			s.Fatal(err)
@@ -221,7 +221,7 @@ func TestOrderIsNotResentWithDifferentAPIKey(t *testing.T) {
 		other := s.replica()
 		other.key = next
 		posts := s.posts()
-		other.recover(10 * time.Minute)
+		other.resendAbandoned(10 * time.Minute)
 		if _, err := other.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
 			s.Errorf("%v", err)
 		}
@@ -262,7 +262,7 @@ func TestOutcomeIsUnknownIfLedgerCannotRecordIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
-				r.answers(func(req *http.Request, answer *http.Response) (*http.Response, error) {
+				r.setAnswer(func(req *http.Request, answer *http.Response) (*http.Response, error) {
 					if refusal {
 						answer = reply(req, http.StatusForbidden, nil, "")
 					}
@@ -273,9 +273,9 @@ func TestOutcomeIsUnknownIfLedgerCannotRecordIt(t *testing.T) {
 				}
 				r.close()
 				s.open()
-				s.replica().recover(time.Minute)
-				if n := len(s.list(ledger.Filter{Unresolved: true})); n != 0 || s.audit() != 1 {
-					s.Errorf("%d orders have an unknown outcome, %d charges", n, s.audit())
+				s.replica().resendAbandoned(time.Minute)
+				if n := len(s.list(ledger.Filter{Unresolved: true})); n != 0 || s.auditAccount() != 1 {
+					s.Errorf("%d orders have an unknown outcome, %d charges", n, s.auditAccount())
 				}
 			})
 		})
@@ -285,18 +285,18 @@ func TestOutcomeIsUnknownIfLedgerCannotRecordIt(t *testing.T) {
 func TestLateResponseDoesNotOverwriteRecordedOutcome(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		stopped := s.replica()
-		stopped.answers(func(req *http.Request, _ *http.Response) (*http.Response, error) {
+		stopped.setAnswer(func(req *http.Request, _ *http.Response) (*http.Response, error) {
 			time.Sleep(2 * time.Minute)
 			return reply(req, http.StatusPaymentRequired, nil, ""), nil
 		})
 		if _, err := stopped.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
 			s.Errorf("%v", err)
 		}
-		s.replica().recover(time.Minute)
+		s.replica().resendAbandoned(time.Minute)
 		before := s.list(ledger.Filter{})
 		stopped.close() // waits until the stopped replica has handled the late response to its order
-		if after := s.list(ledger.Filter{}); len(before) != 1 || len(after) != 1 || after[0].Generation != before[0].Generation || s.audit() != 1 {
-			s.Errorf("the ledger had %+v and has %+v, %d charges", before, after, s.audit())
+		if after := s.list(ledger.Filter{}); len(before) != 1 || len(after) != 1 || after[0].Generation != before[0].Generation || s.auditAccount() != 1 {
+			s.Errorf("the ledger had %+v and has %+v, %d charges", before, after, s.auditAccount())
 		}
 	})
 }

@@ -29,12 +29,12 @@ const (
 // outcomes maps the ledger's answers that contain no generation to the outcomes that callers receive.
 var outcomes = map[lifecycle.Answer]Outcome{lifecycle.NotPlaced: NotPlaced, lifecycle.Unknown: Unknown}
 
-// conclude records the order's outcome in the ledger, and sets the result that waiting callers receive. g and err are the
+// concludeOrder records the order's outcome in the ledger, and sets the result that waiting callers receive. g and err are the
 // result of the last attempt.
-func (s *submission) conclude(ctx context.Context, g catalog.Generation, err error) {
+func (s *submission) concludeOrder(ctx context.Context, g catalog.Generation, err error) {
 	outcome := lifecycle.Uncertain
-	err = s.withheld(err)
-	switch refusal := s.keyRefused(err); {
+	err = s.withholdRejection(err)
+	switch refusal := s.keyRefusal(err); {
 	case err == nil:
 		outcome = lifecycle.Named
 	case !s.mayExist && s.progress != doubtful:
@@ -42,7 +42,7 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	case refusal != nil:
 		outcome, err = lifecycle.KeyRefused, refusal
 	}
-	conclusion := ledger.Conclusion{Outcome: outcome, Generation: g.ID, CostCents: g.CostCents, Problem: cmp.Or(problem(err), s.problem, s.order.Problem), Written: &s.order}
+	conclusion := ledger.Conclusion{Outcome: outcome, Generation: g.ID, CostCents: g.CostCents, Problem: cmp.Or(problemText(err), s.problem, s.order.Problem), Written: &s.order}
 	step, failed := s.writeConclusion(ctx, conclusion)
 	switch {
 	case ledger.IsFault(failed):
@@ -51,26 +51,26 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 		err = unknown(failed)
 	case step.Answer == lifecycle.Replay:
 		s.generation, s.err = s.placedGeneration(ctx, g, step), nil
-		s.orders.ordered(ctx, s, nil)
+		s.orders.reportOrdered(ctx, s, nil)
 		return
 	case step.Answer == lifecycle.NotPlaced:
 		s.refused = s.orders.isFree(ctx, s.order)
 	}
 	switch {
 	case s.refused:
-		err = notSent(err)
+		err = asNotSent(err)
 	case s.progress != doubtful && !leavesOpen[catalog.KindOf(err)] && !ledger.IsFault(err):
 		err = unknown(err)
 	}
 	s.logRefusal(ctx, err)
 	s.err = &Error{s.outcome(), err}
-	s.orders.ordered(ctx, s, err)
+	s.orders.reportOrdered(ctx, s, err)
 }
 
 // recordProblem stores the error of a failed attempt for operators. It ignores a ledger error, because the next renewal of the
 // lease then fails too.
 func (s *submission) recordProblem(ctx context.Context, err error) {
-	if next := problem(err); next != s.problem && s.orders.Ledger.RecordProblem(ctx, s.order.ID, s.order.Leases, next) == nil {
+	if next := problemText(err); next != s.problem && s.orders.Ledger.RecordProblem(ctx, s.order.ID, s.order.Leases, next) == nil {
 		s.problem = next
 	}
 }
@@ -79,7 +79,7 @@ func (s *submission) recordProblem(ctx context.Context, err error) {
 // the order's row already contains the reason for the rejection.
 func (s *submission) logRefusal(ctx context.Context, err error) {
 	refusal, ok := errors.AsType[*catalog.Error](err)
-	if why := problem(err); ok && refusal.Withheld != 0 && why != s.order.Problem {
+	if why := problemText(err); ok && refusal.Withheld != 0 && why != s.order.Problem {
 		s.orders.Logger.WarnContext(ctx, "resend rejected; order may exist", s.logAttributes("refusal", why)...)
 	}
 }
@@ -89,7 +89,7 @@ func (s *submission) outcome() Outcome {
 	switch {
 	case !s.refused || s.progress == doubtful:
 		return Unknown
-	case s.orders.knowsAll(s.cred):
+	case s.orders.knowsAllOrders(s.cred):
 		return NotPlaced
 	case s.progress == unsent || s.progress == rejected:
 		return NotPlacedByThisCall
@@ -97,17 +97,17 @@ func (s *submission) outcome() Outcome {
 	return Unknown
 }
 
-// knowsAll reports whether the ledger has every order that was placed with the credential. It returns false for a ledger in
-// memory, which loses its orders when the process exits, and for a copied ledger, which lacks the orders that were placed after
-// it was copied. It also returns false for a forwarded API key, with which orders may be placed without Easel.
-func (o *Orders) knowsAll(cred catalog.Credential) bool {
+// knowsAllOrders reports whether the ledger has every order that was placed with the credential. It returns false for a ledger
+// in memory, which loses its orders when the process exits, and for a copied ledger, which lacks the orders that were placed
+// after it was copied. It also returns false for a forwarded API key, with which orders may be placed without Easel.
+func (o *Orders) knowsAllOrders(cred catalog.Credential) bool {
 	return cred.IsShared() && o.Ledger.IsDurable() && !o.Ledger.IsCopy()
 }
 
-// keyRefused returns the catalog's rejection of a resend if the rejection proves that no earlier attempt was accepted.
+// keyRefusal returns the catalog's rejection of a resend if the rejection proves that no earlier attempt was accepted.
 // Otherwise it returns nil. Such a proof is possible only if the catalog checks the idempotency key first: see
 // [Config.KeyFirst].
-func (s *submission) keyRefused(err error) error {
+func (s *submission) keyRefusal(err error) error {
 	withheld, ok := errors.AsType[*catalog.Error](err)
 	if !ok || !s.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
 		return nil
@@ -135,17 +135,17 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 		}
 	}
 	if ledger.IsFault(err) {
-		s.fault(ctx, err.Error(), c.Generation)
+		s.logFault(ctx, err.Error(), c.Generation)
 	}
 	return step, err
 }
 
-// placedGeneration returns the generation to report for the order: the parameter g if the ledger has recorded it, and otherwise
-// a queued generation with the recorded ID. It logs contradictions between the catalog and the ledger, and a charge that
-// exceeds the quote.
+// placedGeneration returns the generation to report for the order: g if the ledger has recorded it, and otherwise a queued
+// generation with the recorded ID. It logs contradictions between the catalog and the ledger, and a charge that exceeds the
+// quote.
 func (s *submission) placedGeneration(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
-		s.fault(ctx, "second generation for an order, or a generation for an order that an operator declared rejected", g.ID)
+		s.logFault(ctx, "second generation for an order, or a generation for an order that an operator declared rejected", g.ID)
 	}
 	if g.ID != step.Order.Generation {
 		g = catalog.Generation{ID: step.Order.Generation, ModelID: s.order.ModelID, State: catalog.StateQueued, ObserveTime: time.Now()}
@@ -156,9 +156,9 @@ func (s *submission) placedGeneration(ctx context.Context, g catalog.Generation,
 	return g
 }
 
-// The method ordered calls [Config.Ordered] with the result of the attempts. Before that, it wakes [Orders.ReadChanges] if the
+// reportOrdered calls [Config.Ordered] with the result of the attempts. Before that, it wakes [Orders.ReadChanges] if the
 // order was placed.
-func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
+func (o *Orders) reportOrdered(ctx context.Context, s *submission, err error) {
 	if err == nil {
 		select {
 		case o.placed <- struct{}{}:
@@ -170,8 +170,8 @@ func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 	}
 }
 
-// The method fault logs a contradiction between the catalog and the ledger, and increments a counter.
-func (s *submission) fault(ctx context.Context, what, generation string) {
+// logFault logs a contradiction between the catalog and the ledger, and increments a counter.
+func (s *submission) logFault(ctx context.Context, what, generation string) {
 	s.orders.Logger.ErrorContext(ctx, "order contradiction found", s.logAttributes("contradiction", what, "generation", generation)...)
 	s.orders.Ledger.Counts.Faults.Add(1)
 }

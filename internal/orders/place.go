@@ -92,12 +92,12 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	}
 	p := &placing{orders: o, cred: cred.Pinned(), asked: r}
 	p.request = o.ledgerRequest(p.cred, r, digest)
-	receipt, err := p.place(ctx)
+	receipt, err := p.placeOrder(ctx)
 	if err != nil {
-		return Receipt{}, p.withheld(err)
+		return Receipt{}, p.withholdError(err)
 	}
 	if receipt.Replayed {
-		receipt.Generation = o.newest(ctx, cred, receipt)
+		receipt.Generation = o.newestState(ctx, cred, receipt)
 	}
 	return receipt, nil
 }
@@ -125,31 +125,31 @@ type placing struct {
 	uncertain bool
 }
 
-// place finds the order by its idempotency key, and takes the next step: it writes or sends the order, waits for it, or
+// placeOrder finds the order by its idempotency key, and takes the next step: it writes or sends the order, waits for it, or
 // returns its recorded result. It repeats this until it has a result for the call.
-func (p *placing) place(ctx context.Context) (Receipt, error) {
+func (p *placing) placeOrder(ctx context.Context) (Receipt, error) {
 	for {
 		asked := time.Now() // the time is read before the query, because the query may acquire a lease, which starts during the query
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
 		p.storeOrderID(order)
 		var s *submission // nil if this process is not sending the order
-		began := false
+		isFirst := false
 		switch {
 		case err != nil:
-			return Receipt{}, p.unasked(err)
+			return Receipt{}, p.unaskedError(err)
 		case step.Action == lifecycle.Write:
-			if s, err = p.write(ctx); err != nil {
+			if s, err = p.writeOrder(ctx); err != nil {
 				return Receipt{}, err
 			}
-			began = s != nil
+			isFirst = s != nil
 		case step.Action == lifecycle.Submit:
-			s, began = p.begin(ctx, order, asked), true
+			s, isFirst = p.beginSubmission(ctx, order, asked), true
 		case step.Action == lifecycle.Wait:
-			s = p.orders.joined(ctx, order.ID)
+			s = p.orders.joinSubmission(ctx, order.ID)
 		default:
 			return p.recordedResult(order, step.Answer)
 		}
-		if receipt, done, err := p.await(ctx, s, began); done {
+		if receipt, isFinal, err := p.awaitOutcome(ctx, s, isFirst); isFinal {
 			return receipt, err
 		}
 	}
@@ -162,8 +162,8 @@ func (p *placing) storeOrderID(order ledger.Order) {
 	}
 }
 
-// withheld converts err to an error with an unknown outcome if p.uncertain is set.
-func (p *placing) withheld(err error) error {
+// withholdError converts err to an error with an unknown outcome if p.uncertain is set.
+func (p *placing) withholdError(err error) error {
 	e, ok := errors.AsType[*Error](err)
 	switch {
 	case !p.uncertain || ok && e.Outcome == Unknown:
@@ -174,36 +174,38 @@ func (p *placing) withheld(err error) error {
 	return &Error{Unknown, unknown(err)}
 }
 
-// The method await waits for the outcome of the submission s. If s is nil, this process is not sending the order, and the
-// method returns after rowPause. The parameter began is true if this call started the submission. If the result done is false,
-// the caller must look up the idempotency key again.
-func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt Receipt, done bool, err error) {
+// awaitOutcome waits for the outcome of the submission s. If s is nil, this process is not sending the order, and awaitOutcome
+// returns after rowPause. isFirst is true if this call started the submission. If isFinal is false, the caller must look up the
+// idempotency key again.
+func (p *placing) awaitOutcome(ctx context.Context, s *submission, isFirst bool) (receipt Receipt, isFinal bool, err error) {
 	if s == nil {
 		if !sleep(ctx, rowPause) {
 			return receipt, true, &Error{Unknown, unknown(context.Cause(ctx))}
 		}
 		return receipt, false, nil
 	}
-	switch ended, err := s.wait(ctx); {
+	switch ended, err := s.awaitEnd(ctx); {
 	case !ended:
 		return receipt, true, err
-	case s.lost, s.refused && !began: // another process has the lease, or only the call that started the submission may return the rejection
-		p.uncertain = p.uncertain || s.mayExist || s.lost // if the lease is lost, another process may send the order
+	case s.lost, s.refused && !isFirst:
+		// If s.lost is set, another process has the lease, and may send the order.
+		// If s.refused is set, only the call that started the submission may return the rejection.
+		p.uncertain = p.uncertain || s.mayExist || s.lost
 		return receipt, false, nil
 	case s.err != nil:
 		return receipt, true, s.err
 	}
-	receipt = Receipt{Generation: s.generation, Placed: s.placed, Replayed: !began}
-	if began && s.order.Leases == 1 {
+	receipt = Receipt{Generation: s.generation, Placed: s.placed, Replayed: !isFirst}
+	if isFirst && s.order.Leases == 1 {
 		receipt.Attribution = new(s.order.Attribution())
 	}
 	return receipt, true, nil
 }
 
-// unasked returns the [Error] for a ledger error that occurred before this call sent anything to the catalog. If it is
+// unaskedError returns the [Error] for a ledger error that occurred before this call sent anything to the catalog. If it is
 // uncertain whether a commit succeeded, the order's outcome is unknown, because another process may find the order in the
 // ledger and send it.
-func (p *placing) unasked(err error) error {
+func (p *placing) unaskedError(err error) error {
 	_, doubt := errors.AsType[*ledger.Doubt](err)
 	switch {
 	case errors.Is(err, ledger.ErrTooManyOpen), errors.Is(err, ledger.ErrTooManyRefused):
@@ -214,20 +216,20 @@ func (p *placing) unasked(err error) error {
 	return &Error{NotPlacedByThisCall, err}
 }
 
-// write writes a new order if its caller's limits and allowed models permit it, and starts to send it. If another call has
-// written an order, or the caller's limits or models have changed, write returns nil without an error. The idempotency key
+// writeOrder writes a new order if its caller's limits and allowed models permit it, and starts to send it. If another call has
+// written an order, or the caller's limits or models have changed, writeOrder returns nil without an error. The idempotency key
 // must then be looked up again.
-func (p *placing) write(ctx context.Context) (s *submission, err error) {
+func (p *placing) writeOrder(ctx context.Context) (s *submission, err error) {
 	terms, err := p.asked.terms()
 	if err == nil && terms.Refused {
 		err = ErrModelNotAllowed
 	}
 	if err != nil {
-		return nil, p.refuse(ctx, err)
+		return nil, p.refuseOrder(ctx, err)
 	}
 	p.request.Limits, p.request.Total, p.request.LabelLimits = terms.Limits, terms.Total, terms.Labels
-	if p.request.PriceCents, err = p.priceInTime(ctx); err != nil {
-		return nil, p.refuse(ctx, err)
+	if p.request.PriceCents, err = p.timelyPrice(ctx); err != nil {
+		return nil, p.refuseOrder(ctx, err)
 	}
 	p.request.Agreed = func() error {
 		if now, err := p.asked.terms(); err != nil || reflect.DeepEqual(now, terms) {
@@ -243,43 +245,44 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	case errors.Is(err, errTermsChanged), err == nil && !free: // the limits have changed, or another call has written the order
 		return nil, nil
 	case disagreed != nil:
-		return nil, p.refuse(ctx, disagreed.Err)
+		return nil, p.refuseOrder(ctx, disagreed.Err)
 	case budget, errors.Is(err, ledger.ErrOrderExpired):
-		return nil, p.refuse(ctx, err)
+		return nil, p.refuseOrder(ctx, err)
 	case err != nil:
-		return nil, p.unasked(err)
+		return nil, p.unaskedError(err)
 	}
 	p.storeOrderID(order)
 	order.Labels = p.request.Labels
-	return p.begin(ctx, order, asked), nil
+	return p.beginSubmission(ctx, order, asked), nil
 }
 
-// priceInTime is like price, but returns [ledger.ErrOrderExpired] if the order expires before price returns.
-func (p *placing) priceInTime(ctx context.Context) (int64, error) {
+// timelyPrice is like [placing.orderPrice], but returns [ledger.ErrOrderExpired] if the order expires before the price is
+// known.
+func (p *placing) timelyPrice(ctx context.Context) (int64, error) {
 	left, limited, err := p.orders.Ledger.TimeToExpire(ctx, p.request)
 	switch {
 	case err != nil:
 		return 0, err
 	case !limited:
-		return p.price(ctx)
+		return p.orderPrice(ctx)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, left, ledger.ErrOrderExpired)
 	defer cancel()
-	cents, err := p.price(ctx)
+	cents, err := p.orderPrice(ctx)
 	if errors.Is(context.Cause(ctx), ledger.ErrOrderExpired) {
 		err = ledger.ErrOrderExpired
 	}
 	return cents, err
 }
 
-// price returns the price to reserve, in cents. It requests a quote only if the request has a maximum cost or a budget applies.
-// Otherwise it returns 0. If the price exceeds the maximum cost, price returns an error.
-func (p *placing) price(ctx context.Context) (int64, error) {
+// orderPrice returns the price to reserve, in cents. It requests a quote only if the request has a maximum cost or a budget
+// applies. Otherwise it returns 0. If the price exceeds the maximum cost, orderPrice returns an error.
+func (p *placing) orderPrice(ctx context.Context) (int64, error) {
 	limit := p.asked.MaxCostCents
 	if limit == nil && p.request.Limits == (ledger.Limits{}) && p.request.Total == (ledger.Limits{}) && len(p.request.LabelLimits) == 0 {
 		return 0, nil
 	}
-	quote, err := p.quote(ctx)
+	quote, err := p.requestQuote(ctx)
 	if err == nil && limit != nil && quote.PriceCents > *limit {
 		err = &catalog.Error{Kind: catalog.KindPriceAboveLimit, Op: catalog.OpCreate, PriceCents: quote.PriceCents, MaxCents: *limit}
 	}
@@ -289,9 +292,10 @@ func (p *placing) price(ctx context.Context) (int64, error) {
 	return quote.PriceCents, err
 }
 
-// quote requests the price from the catalog, and repeats the request after each 429. The limiter pauses after a 429. It delays
-// the repeated request until the pause ends, or rejects the request if the caller's deadline is before the end of the pause.
-func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
+// requestQuote requests the price from the catalog, and repeats the request after each 429. The limiter pauses after a 429. It
+// delays the repeated request until the pause ends, or rejects the request if the caller's deadline is before the end of the
+// pause.
+func (p *placing) requestQuote(ctx context.Context) (quote catalog.Quote, err error) {
 	for {
 		quote, err = p.orders.Catalog.Quote(ctx, p.cred, p.request.ModelID, p.asked.Inputs)
 		if e, ok := errors.AsType[*catalog.Error](err); !ok || e.Kind != catalog.KindRateLimited || e.Status != http.StatusTooManyRequests {
@@ -300,9 +304,9 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	}
 }
 
-// refuse returns an error with the given reason for a call that did not write its order. If another call has written an order
-// under the same idempotency key, refuse returns nil, so that this call returns the result of that order.
-func (p *placing) refuse(ctx context.Context, why error) error {
+// refuseOrder returns an error with the given reason for a call that did not write its order. If another call has written an
+// order under the same idempotency key, refuseOrder returns nil, so that this call returns the result of that order.
+func (p *placing) refuseOrder(ctx context.Context, why error) error {
 	if errors.Is(why, ledger.ErrOrderExpired) {
 		why = orderExpired()
 	}
@@ -310,21 +314,21 @@ func (p *placing) refuse(ctx context.Context, why error) error {
 	switch {
 	case err == nil && !free:
 		return nil
-	case err == nil && p.orders.knowsAll(p.cred):
+	case err == nil && p.orders.knowsAllOrders(p.cred):
 		return &Error{NotPlaced, why}
 	}
 	return &Error{NotPlacedByThisCall, why}
 }
 
-// The method begin starts to send an order whose lease this call has acquired. The parameter asked is the start time of the
-// query that acquired the lease.
-func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time) *submission {
+// beginSubmission starts to send an order whose lease this call has acquired. queryStart is the start time of the query that
+// acquired the lease.
+func (p *placing) beginSubmission(ctx context.Context, order ledger.Order, queryStart time.Time) *submission {
 	if order.Inputs == "" {
 		order.Inputs = string(p.asked.Inputs)
 	}
-	s := p.orders.submission(ctx, p.cred, order, asked)
+	s := p.orders.newSubmission(ctx, p.cred, order, queryStart)
 	s.mayExist = s.mayExist || p.uncertain
-	p.orders.start(context.WithoutCancel(ctx), s)
+	p.orders.startSubmission(context.WithoutCancel(ctx), s)
 	return s
 }
 
@@ -361,9 +365,10 @@ func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha25
 	return request
 }
 
-// newest reads and returns the latest state of a generation that an earlier call ordered. If the read shows that the generation
-// is deleted, the state is [catalog.StateDeleted]. If the read fails for another reason, newest returns the recorded state.
-func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Receipt) catalog.Generation {
+// newestState reads and returns the latest state of a generation that an earlier call ordered. If the read shows that the
+// generation is deleted, the state is [catalog.StateDeleted]. If the read fails for another reason, newestState returns the
+// recorded state.
+func (o *Orders) newestState(ctx context.Context, cred catalog.Credential, receipt Receipt) catalog.Generation {
 	recorded := receipt.Generation
 	if recorded.State == catalog.StateDeleted {
 		return recorded
@@ -372,7 +377,7 @@ func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Re
 	if err == nil {
 		return read.Generation
 	}
-	if catalog.IsAbsent(err) && o.witnessed(ctx, cred, recorded.ID) {
+	if catalog.IsAbsent(err) && o.recordWitnessed(ctx, cred, recorded.ID) {
 		recorded.State = catalog.StateDeleted
 	}
 	return recorded

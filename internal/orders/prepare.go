@@ -12,17 +12,17 @@ import (
 // errRenewalDue interrupts a wait for a permit when the lease must be renewed.
 var errRenewalDue = errors.New("lease renewal due")
 
-// prepare acquires a permit for an attempt. Before each attempt after the first, it also renews the lease. It returns an error
-// if no attempt may start. If the order's expire time has passed, the error has the kind [catalog.KindOrderExpired].
-func (s *submission) prepare(ctx context.Context, attempt int) (permit *limiter.Permit, err error) {
+// prepareAttempt acquires a permit for an attempt. Before each attempt after the first, it also renews the lease. It returns an
+// error if no attempt may start. If the order's expire time has passed, the error has the kind [catalog.KindOrderExpired].
+func (s *submission) prepareAttempt(ctx context.Context, attempt int) (permit *limiter.Permit, err error) {
 	if err = s.stopReason(); err == nil && attempt > 0 {
-		err = s.renew(ctx)
+		err = s.renewLease(ctx)
 	}
 	if err == nil {
-		permit, err = s.acquire(ctx)
+		permit, err = s.acquirePermit(ctx)
 	}
 	if err == nil {
-		s.begin()
+		s.beginAttempt()
 	}
 	if errors.Is(err, ledger.ErrOrderExpired) || err != nil && !s.lost && s.isExpired() {
 		err = orderExpired()
@@ -33,9 +33,9 @@ func (s *submission) prepare(ctx context.Context, attempt int) (permit *limiter.
 // isExpired reports whether the expire time of the order has passed.
 func (s *submission) isExpired() bool { return !s.expires.IsZero() && !time.Now().Before(s.expires) }
 
-// acquire waits for a permit for an attempt, and renews the lease while it waits. It returns an error as soon as no further
-// attempt may start.
-func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
+// acquirePermit waits for a permit for an attempt, and renews the lease while it waits. It returns an error as soon as no
+// further attempt may start.
+func (s *submission) acquirePermit(ctx context.Context) (*limiter.Permit, error) {
 	if s.arrived.IsZero() {
 		s.arrived = time.Now()
 	}
@@ -53,7 +53,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 		case err == nil:
 			return permit, nil
 		case errors.Is(cause, errRenewalDue):
-			if err := s.renew(ctx); err != nil {
+			if err := s.renewLease(ctx); err != nil {
 				return nil, err
 			}
 		case !errors.Is(cause, context.Canceled) && !s.mayContinue(waiting): // the wait was not canceled, and no caller with a later deadline has joined, so the error is final
@@ -62,13 +62,13 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 	}
 }
 
-// mayContinue reports whether attempts may continue after the deadline of a wait, because a caller with a later deadline
-// has joined since the wait started. The parameter waiting is the context of the wait.
-func (s *submission) mayContinue(waiting context.Context) bool {
+// mayContinue reports whether attempts may continue after the deadline of a wait, because a caller with a later deadline has
+// joined since the wait started. waitCtx is the context of the wait.
+func (s *submission) mayContinue(waitCtx context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	deadline, _ := waiting.Deadline()
-	return s.end().After(deadline)
+	deadline, _ := waitCtx.Deadline()
+	return s.endTime().After(deadline)
 }
 
 // waitContext returns a context that limits the time spent waiting for a permit or for the next attempt. The context is
@@ -77,7 +77,7 @@ func (s *submission) mayContinue(waiting context.Context) bool {
 func (s *submission) waitContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	timed, done := context.WithDeadline(ctx, s.end())
+	timed, done := context.WithDeadline(ctx, s.endTime())
 	waiting, cancel := context.WithCancelCause(timed)
 	s.wake = cancel
 	stopped := context.AfterFunc(s.orders.stopping, func() { cancel(context.Canceled) })
@@ -88,8 +88,8 @@ func (s *submission) waitContext(ctx context.Context) (context.Context, context.
 	}
 }
 
-// The method end returns the time after which no attempt may start. The caller must hold s.mu.
-func (s *submission) end() time.Time {
+// endTime returns the time after which no attempt may start. The caller must hold s.mu.
+func (s *submission) endTime() time.Time {
 	end := s.withdrawAt
 	if s.mayExist {
 		end = s.until
@@ -107,13 +107,13 @@ func (s *submission) end() time.Time {
 //   - The process is stopping.
 //   - No caller waits, and no attempt can have been accepted.
 //
-// If the last attempt failed, the method returns the error from that attempt. Otherwise it returns an error with an unknown
+// If the last attempt failed, stopReason returns the error from that attempt. Otherwise it returns an error with an unknown
 // outcome.
 func (s *submission) stopReason() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case time.Now().Before(s.end()) && (s.waiting > 0 || s.mayExist) && s.orders.stopping.Err() == nil:
+	case time.Now().Before(s.endTime()) && (s.waiting > 0 || s.mayExist) && s.orders.stopping.Err() == nil:
 		return nil
 	case s.last != nil:
 		return s.last
@@ -121,20 +121,20 @@ func (s *submission) stopReason() error {
 	return unknown(nil)
 }
 
-// The method begin records that an attempt is in flight.
-func (s *submission) begin() {
+// beginAttempt records that an attempt is in flight.
+func (s *submission) beginAttempt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wake, s.last = nil, nil
 }
 
-// renew extends the lease. It returns an error if another process has acquired the lease, the order has expired, or the ledger
-// fails.
-func (s *submission) renew(ctx context.Context) error {
+// renewLease extends the lease. It returns an error if another process has acquired the lease, the order has expired, or the
+// ledger fails.
+func (s *submission) renewLease(ctx context.Context) error {
 	asked := time.Now() // read before the query, because the lease starts while the query runs
 	may, left, err := s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Leases, s.order.APIKey)
 	if err != nil {
-		return inDoubt(err)
+		return asInDoubt(err)
 	}
 	s.leased, s.leaveBy = asked, asked.Add(left)
 	s.debug(ctx, "order lease renewal requested", "granted", may)

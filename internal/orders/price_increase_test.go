@@ -21,7 +21,7 @@ func TestChargeAboveQuoteIsLoggedAndCounted(t *testing.T) {
 		var logs strings.Builder
 		r.orders.Logger = slog.New(slog.NewTextHandler(&logs, nil))
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Set: map[string]any{"costCents": charge}})
-		placed, err := r.place("studio", "k", "a harbour", within(&limit))
+		placed, err := r.place("studio", "k", "a harbour", withBudget(&limit))
 		if err != nil || placed.Generation.CostCents == nil || *placed.Generation.CostCents != charge {
 			s.Fatalf("the order returned %+v, %v", placed, err)
 		}
@@ -37,8 +37,8 @@ func TestChargeAboveQuoteIsLoggedAndCounted(t *testing.T) {
 
 func TestLateChargeAboveQuoteIsReportedOnce(t *testing.T) {
 	for name, read := range map[string]func(*replica, catalog.Generation){
-		"by a poll":      (*replica).poll,
-		"by the settler": func(r *replica, _ catalog.Generation) { settles(3*time.Minute, r) },
+		"by a poll":      (*replica).pollGeneration,
+		"by the settler": func(r *replica, _ catalog.Generation) { runSettlement(3*time.Minute, r) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
@@ -48,7 +48,7 @@ func TestLateChargeAboveQuoteIsReportedOnce(t *testing.T) {
 				g := r.placeWithoutCharge(10)
 				s.box.Inject(sandbox.Fault{Route: "GET /generations/{id}", Set: map[string]any{"costCents": 17}})
 				read(r, g)
-				r.poll(g)
+				r.pollGeneration(g)
 				line := fmt.Sprintf(`"charge exceeds quote" generation=%s quoted_cents=10 cost_cents=17`, g.ID)
 				told := s.ledger.Counts.Dearer.Load()
 				if n := strings.Count(logs.String(), line); told != 1 || n != 1 || n != strings.Count(logs.String(), "charge exceeds") {
@@ -79,12 +79,12 @@ func (r *replica) placeWithoutCharge(quote int64) catalog.Generation {
 	return placed.Generation
 }
 
-// poll reads a generation from the catalog and records its state.
-func (r *replica) poll(g catalog.Generation) {
+// pollGeneration reads a generation from the catalog and records its state.
+func (r *replica) pollGeneration(g catalog.Generation) {
 	r.Helper()
 	seen, err := r.client.Generation(r.Context(), r.held("studio"), g.ID)
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.sees(r.held("studio"), seen)
+	r.recordVersions(r.held("studio"), seen)
 }

@@ -27,10 +27,10 @@ type Recorder struct {
 	Logger *slog.Logger // logs states that contradict the ledger, and charges that exceed the quote
 }
 
-// observation converts a state to an observation for the ledger. If notFound is true, the state is a deletion that the
+// observation converts a state to an observation for the ledger. If isInferred is true, the state is a deletion that the
 // catalog did not report. Easel has inferred it from repeated reads that did not find the generation.
-func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
-	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
+func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, isInferred bool) ledger.Observation {
+	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: isInferred}}
 	seen.Whole = !cred.IsShared()        // every record that was read with a forwarded API key counts as complete, because the settle job lacks the key to read more details
 	if v.State != catalog.StateDeleted { // a deleted generation has no details to record
 		seen.Record = encodeRecord(v)
@@ -87,7 +87,7 @@ func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Obs
 	}
 	failures := 0 // number of consecutive errors that are not specific to one state
 	for _, id := range slices.Sorted(maps.Keys(states)) {
-		_, err := r.observe(ctx, id, states[id])
+		_, err := r.observeOne(ctx, id, states[id])
 		recorded[id] = err == nil
 		away, ok := errors.AsType[*ledger.Unavailable](err)
 		switch {
@@ -104,8 +104,8 @@ func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Obs
 	return nil
 }
 
-// observe records one observation of the generation with the given ID.
-func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observation) (ledger.Effect, error) {
+// observeOne records one observation of the generation with the given ID.
+func (r *Recorder) observeOne(ctx context.Context, id string, seen ledger.Observation) (ledger.Effect, error) {
 	effects, err := r.observeAll(ctx, map[string]ledger.Observation{id: seen})
 	return effects[id], err
 }

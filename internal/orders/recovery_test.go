@@ -11,9 +11,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// broken returns a function that returns an error for each request that places an order for the owner, as if the
+// breakOrders returns a function that returns an error for each request that places an order for the owner, as if the
 // connection were lost.
-func broken(owner string) func(*http.Request) error {
+func breakOrders(owner string) func(*http.Request) error {
 	return func(req *http.Request) error {
 		if isOrder(req) && strings.HasPrefix(req.Header.Get("Idempotency-Key"), owner+".") {
 			return errors.New("the connection is gone")
@@ -25,17 +25,17 @@ func broken(owner string) func(*http.Request) error {
 func TestFailingOrdersOfOneTeamDelayNoOtherTeam(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		r.befores(broken("studio"))
+		r.setBefore(breakOrders("studio"))
 		for n := range 10 {
 			if _, err := r.place("studio", fmt.Sprint("k", n), "a harbour"); err == nil {
 				s.Fatal("the order was placed")
 			}
 		}
-		r.loses("print", "k")
+		r.loseOrder("print", "k")
 		r.close()
 		again := s.replica()
-		again.befores(broken("studio"))
-		again.recover(ledger.OrderLease + 15*time.Second)
+		again.setBefore(breakOrders("studio"))
+		again.resendAbandoned(ledger.OrderLease + 15*time.Second)
 		owner := "print"
 		if all := s.list(ledger.Filter{Owner: &owner}); len(all) != 1 {
 			s.Errorf("the other team's order is not recovered: %+v", all)
@@ -46,10 +46,10 @@ func TestFailingOrdersOfOneTeamDelayNoOtherTeam(t *testing.T) {
 func TestEachRecoveryLeaseIsUsedForAnAttempt(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		r.loses("studio", "k")
+		r.loseOrder("studio", "k")
 		r.close()
 		again, posts := s.replica(), 0
-		again.befores(func(req *http.Request) error {
+		again.setBefore(func(req *http.Request) error {
 			if isOrder(req) {
 				posts++
 				return &http.MaxBytesError{}
@@ -57,7 +57,7 @@ func TestEachRecoveryLeaseIsUsedForAnAttempt(t *testing.T) {
 			return nil
 		})
 		before := s.leases()
-		again.recover(5 * time.Minute)
+		again.resendAbandoned(5 * time.Minute)
 		if leases := s.leases() - before; leases == 0 || leases > posts {
 			s.Errorf("%d leases and %d attempts, want at least one lease and an attempt for each", leases, posts)
 		}

@@ -30,7 +30,7 @@ const (
 func (o *Orders) ResendAbandoned(ctx context.Context, shared catalog.Credential) {
 	r := &recovery{orders: o, shared: shared, slots: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()
-	for sleep(ctx, r.outage.pause(recoverEvery)) {
+	for sleep(ctx, r.outage.resendDelay(recoverEvery)) {
 		for r.resendNext(ctx) {
 		}
 	}
@@ -74,13 +74,13 @@ func (r *recovery) resendNext(ctx context.Context) bool {
 	r.last = order.Owner
 	resend := func() {
 		defer func() { <-r.slots }()
-		ctx, span := traced(ctx, "resend order", attribute.String("easel.order.id", order.ID), attribute.String("easel.model.id", order.ModelID))
+		ctx, span := startSpan(ctx, "resend order", attribute.String("easel.order.id", order.ID), attribute.String("easel.model.id", order.ModelID))
 		defer span.End()
-		err := r.orders.resend(ctx, shared, order, asked)
+		err := r.orders.resendOrder(ctx, shared, order, asked)
 		if kindOfAttempt(err) == catalog.KindDailyCap {
 			r.cappedAt.Store(new(time.Now()))
 		}
-		r.outage.note(r.meetsOutage(ctx, err))
+		r.outage.noteResend(r.meetsOutage(ctx, err))
 	}
 	if r.outage.isOngoing() {
 		resend()
@@ -90,10 +90,10 @@ func (r *recovery) resendNext(ctx context.Context) bool {
 	return true
 }
 
-// meetsOutage reports whether a resend failed because the catalog is down. The parameter failed is the error from the resend.
-// The order itself may have caused this error, so meetsOutage also reads the account.
-func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
-	if !isOutage(failed) {
+// meetsOutage reports whether a resend failed because the catalog is down. resendErr is the error from the resend. The order
+// itself may have caused this error, so meetsOutage also reads the account.
+func (r *recovery) meetsOutage(ctx context.Context, resendErr error) bool {
+	if !isOutage(resendErr) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, resendTime)
@@ -102,18 +102,18 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	return isOutage(err)
 }
 
-// resend sends an order whose lease this process has acquired, and waits for the order's outcome. asked is the start time of
-// the query that acquired the lease.
-func (o *Orders) resend(ctx context.Context, shared catalog.Credential, order ledger.Order, asked time.Time) error {
+// resendOrder sends an order whose lease this process has acquired, and waits for the order's outcome. queryStart is the start
+// time of the query that acquired the lease.
+func (o *Orders) resendOrder(ctx context.Context, shared catalog.Credential, order ledger.Order, queryStart time.Time) error {
 	shared.Owner = order.Owner
 	if o.Weight != nil {
 		shared.Weight = o.Weight(order.Owner)
 	}
 	ctx, cancel := context.WithTimeout(ctx, resendTime)
 	defer cancel()
-	s := o.submission(ctx, shared, order, asked)
-	o.start(context.WithoutCancel(ctx), s)
-	if ended, err := s.wait(ctx); !ended {
+	s := o.newSubmission(ctx, shared, order, queryStart)
+	o.startSubmission(context.WithoutCancel(ctx), s)
+	if ended, err := s.awaitEnd(ctx); !ended {
 		return err
 	}
 	return s.err
@@ -124,10 +124,10 @@ type outage struct {
 	failures atomic.Int64 // number of consecutive resends that failed because of an outage
 }
 
-// The method note counts the consecutive resends that failed because of an outage. The parameter lasts is true if the latest
-// resend failed in this way.
-func (o *outage) note(lasts bool) {
-	if !lasts {
+// noteResend counts the consecutive resends that failed because of an outage. hasFailed is true if the latest resend failed in
+// this way.
+func (o *outage) noteResend(hasFailed bool) {
+	if !hasFailed {
 		o.failures.Store(0)
 		return
 	}
@@ -160,8 +160,8 @@ func isOutage(err error) bool {
 
 func (o *outage) isOngoing() bool { return o.failures.Load() > 0 }
 
-// pause returns the delay before the next resend. The parameter least is the delay without an outage. The delay doubles with
-// each consecutive resend that failed because of an outage, up to outagePauseMax.
-func (o *outage) pause(least time.Duration) time.Duration {
-	return min(least<<min(o.failures.Load(), 10), outagePauseMax)
+// resendDelay returns the delay before the next resend. leastDelay is the delay without an outage. The delay doubles with each
+// consecutive resend that failed because of an outage, up to outagePauseMax.
+func (o *outage) resendDelay(leastDelay time.Duration) time.Duration {
+	return min(leastDelay<<min(o.failures.Load(), 10), outagePauseMax)
 }

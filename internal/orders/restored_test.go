@@ -17,7 +17,7 @@ import (
 func backupInFlight(s *stack, key string) (copied []byte) {
 	s.Helper()
 	file, r := filepath.Join(s.TempDir(), "backup.db"), s.replica()
-	r.befores(func(req *http.Request) error {
+	r.setBefore(func(req *http.Request) error {
 		if !isOrder(req) {
 			return nil
 		}
@@ -39,24 +39,24 @@ func TestRestoredOrderIsNotResentAutomatically(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		backup := backupInFlight(s, "first")
 		mustPlace(s, s.replica(), "second", "a harbour")
-		s.restore(backup)
+		s.restoreLedger(backup)
 		r := s.replica()
-		r.recover(time.Minute)
-		if charges := s.audit(); charges != 1 {
+		r.resendAbandoned(time.Minute)
+		if charges := s.auditAccount(); charges != 1 {
 			s.Fatalf("the rejected order was sent: %d charges", charges)
 		}
 		if held := s.list(ledger.Filter{Held: true}); len(held) != 1 || held[0].IdempotencyKey != "first" || !held[0].Held {
 			s.Errorf("the held orders are %+v", held)
 		}
-		if _, err := r.place("studio", "first", "a harbour"); err != nil || s.audit() != 2 {
-			s.Errorf("the caller's repeat returned %v, with %d charges, want 2", err, s.audit())
+		if _, err := r.place("studio", "first", "a harbour"); err != nil || s.auditAccount() != 2 {
+			s.Errorf("the caller's repeat returned %v, with %d charges, want 2", err, s.auditAccount())
 		}
 	})
 }
 
 func TestRejectionIsNotDefiniteAfterRestore(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
-		s.restore(backupInFlight(s, "first"))
+		s.restoreLedger(backupInFlight(s, "first"))
 		r := s.replica()
 		_, tooDear := r.place("studio", "new", "a harbour", func(r *orders.Request) { r.MaxCostCents = new(int64(0)) })
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})

@@ -17,15 +17,15 @@ import (
 func TestAPIKeyRotationDuringRecoveryCausesNoSecondCharge(t *testing.T) {
 	inStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000, func(s *stack) {
 		r := s.replica()
-		r.loses("studio", "k")
-		r.answers(nil)
+		r.loseOrder("studio", "k")
+		r.setAnswer(nil)
 		next, err := s.box.AddKey(s.Context(), s.key, "")
 		if err != nil {
 			s.Fatal(err)
 		}
 		time.Sleep(ledger.OrderLease + time.Second)
 		sent := map[string]int{}
-		r.befores(func(req *http.Request) error {
+		r.setBefore(func(req *http.Request) error {
 			if isOrder(req) {
 				sent[req.Header.Get("Authorization")]++
 			}
@@ -44,7 +44,7 @@ func TestAPIKeyRotationDuringRecoveryCausesNoSecondCharge(t *testing.T) {
 		if reads.Load() < 2 || sent["Bearer "+s.key] != 1 || sent["Bearer "+next] != 0 {
 			s.Errorf("after %d reads of the API key, %d orders were sent under the first key and %d under the next key", reads.Load(), sent["Bearer "+s.key], sent["Bearer "+next])
 		}
-		if n := s.audit(); n != 1 {
+		if n := s.auditAccount(); n != 1 {
 			s.Errorf("%d charges, want 1", n)
 		}
 	})
@@ -77,7 +77,7 @@ func TestOutcomeStaysUnknownAfterUncertainAttempt(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				var happened atomic.Bool
-				r.answers(func(req *http.Request, answer *http.Response) (*http.Response, error) {
+				r.setAnswer(func(req *http.Request, answer *http.Response) (*http.Response, error) {
 					time.Sleep(2 * ledger.OrderLease)
 					for _, o := range s.list(ledger.Filter{Unresolved: true}) {
 						row.meanwhile(s, o)
@@ -91,7 +91,7 @@ func TestOutcomeStaysUnknownAfterUncertainAttempt(t *testing.T) {
 					q.Terms = func() (orders.Terms, error) { return orders.Terms{Refused: row.refused && happened.Load()}, nil }
 				}))
 				if got := outcomeOf(err); got != orders.Unknown || !happened.Load() {
-					s.Errorf("the caller receives %q, %v, and %d charges", got, err, s.audit())
+					s.Errorf("the caller receives %q, %v, and %d charges", got, err, s.auditAccount())
 				}
 			})
 		})
@@ -101,7 +101,7 @@ func TestOutcomeStaysUnknownAfterUncertainAttempt(t *testing.T) {
 func TestOrderTimeIsNotDelayedBySlowCatalog(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
+		r.setAnswer(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 			time.Sleep(14 * time.Second)
 			return answer, nil
 		})
@@ -120,7 +120,7 @@ func TestOrderTimeIsNotDelayedBySlowCatalog(t *testing.T) {
 func (s *stack) restartedAfterLostResponse() (restarted *replica, posts int) {
 	s.Helper()
 	r := s.replica()
-	r.loses("studio", "before")
+	r.loseOrder("studio", "before")
 	r.close()
 	return s.replica(), s.posts()
 }
@@ -133,11 +133,11 @@ func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) {
 		if outcomeOf(err) != orders.NotPlacedByThisCall || !errors.Is(err, orders.ErrAccountUnknown) {
 			s.Errorf("a new order returns %v", err)
 		}
-		if restarted.recover(time.Minute); s.posts() > posts {
+		if restarted.resendAbandoned(time.Minute); s.posts() > posts {
 			s.Errorf("%d orders were sent while the account was unknown", s.posts()-posts)
 		}
 		s.ledger.AccountUnknown.Store(false)
-		if restarted.recover(time.Minute); s.posts() != posts+1 {
+		if restarted.resendAbandoned(time.Minute); s.posts() != posts+1 {
 			s.Errorf("after the account was known, %d orders were sent, want 1", s.posts()-posts)
 		}
 	})
@@ -150,14 +150,14 @@ func TestNoOrderIsResentUnderARejectedAPIKey(t *testing.T) {
 		if _, err := restarted.client.Account(s.Context(), restarted.held("")); catalog.KindOf(err) != catalog.KindCredentialRejected {
 			s.Fatal(err)
 		}
-		if restarted.recover(90 * time.Second); s.posts() > posts {
+		if restarted.resendAbandoned(90 * time.Second); s.posts() > posts {
 			s.Errorf("%d orders were sent under a rejected API key", s.posts()-posts)
 		}
 		rejects.Remove()
 		if _, err := restarted.client.Account(s.Context(), restarted.held("")); err != nil {
 			s.Fatal(err)
 		}
-		if restarted.recover(time.Minute); s.posts() != posts+1 {
+		if restarted.resendAbandoned(time.Minute); s.posts() != posts+1 {
 			s.Errorf("after the API key was accepted, %d orders were sent, want 1", s.posts()-posts)
 		}
 	})
@@ -168,8 +168,8 @@ func TestAnOrderWaitsUntilTheAccountIsKnown(t *testing.T) {
 		r := s.replica()
 		s.ledger.AccountUnknown.Store(true)
 		time.AfterFunc(3*time.Second, func() { s.ledger.AccountUnknown.Store(false) })
-		if _, err := r.place("studio", "patient", "a harbour"); err != nil || s.audit() != 1 {
-			s.Errorf("a caller that waits for five seconds gets %v, with %d charges", err, s.audit())
+		if _, err := r.place("studio", "patient", "a harbour"); err != nil || s.auditAccount() != 1 {
+			s.Errorf("a caller that waits for five seconds gets %v, with %d charges", err, s.auditAccount())
 		}
 	})
 }

@@ -26,27 +26,27 @@ func (o *Orders) Settle(shared catalog.Credential) jobs.Kind {
 	return jobs.Kind{
 		Name: "settle", Interval: settleInterval, Slots: 1, Catalog: o.Catalog, MinRetry: settleInterval, MaxRetry: settleInterval,
 		Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
-			return ledger.Outcome{}, o.settle(ctx, shared)
+			return ledger.Outcome{}, o.settleDue(ctx, shared)
 		},
 	}
 }
 
-// settle observes due generations once. It returns an error if the catalog or the ledger fails.
-func (o *Orders) settle(ctx context.Context, shared catalog.Credential) error {
+// settleDue observes due generations once. It returns an error if the catalog or the ledger fails.
+func (o *Orders) settleDue(ctx context.Context, shared catalog.Credential) error {
 	due, err := o.Ledger.Due(ctx, settleQuiet, maxSettled)
 	if err != nil || len(due) == 0 {
 		return err
 	}
-	ctx, span := traced(ctx, "settle", attribute.Int("easel.settle.size", len(due)))
+	ctx, span := startSpan(ctx, "settle", attribute.Int("easel.settle.size", len(due)))
 	defer span.End()
 	look := &look{orders: o, shared: shared}
 	if len(due) > settleReads {
-		if due, err = look.list(ctx, due); err != nil {
+		if due, err = look.readList(ctx, due); err != nil {
 			return err
 		}
 	}
 	for _, one := range due[:min(len(due), settleReads)] {
-		if err := look.read(ctx, one); err != nil {
+		if err := look.readOne(ctx, one); err != nil {
 			return err
 		}
 	}
@@ -61,16 +61,16 @@ type look struct {
 	failures  int  // number of consecutive states that could not be recorded in the ledger
 }
 
-// The method list sends one list request to the catalog, and records the states in the response. It returns the generations
+// readList sends one list request to the catalog, and records the states in the response. It returns the generations
 // that still need an individual read: those that the list omits or describes incompletely, and those for which the list may be
 // outdated (see [ledger.Due]).
-func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, err error) {
+func (l *look) readList(ctx context.Context, due []ledger.Due) (rest []ledger.Due, err error) {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	listed, err := o.Catalog.Polls().List(ctx, l.shared, time.Time{})
 	switch {
-	case leaveAlone(err):
+	case mustStop(err):
 		return nil, err
 	case err != nil: // the list request failed, but individual reads may succeed
 		return due, nil
@@ -79,7 +79,7 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	seen := map[string]ledger.Observation{}
 	for _, one := range due {
 		v, ok := listed.Find(one.Generation)
-		if !ok || one.Last || leavesOut(v, o.Ledger.IsSubscriber(one.Owner)) {
+		if !ok || one.Last || lacksCharge(v, o.Ledger.IsSubscriber(one.Owner)) {
 			rest = append(rest, one)
 			continue
 		}
@@ -91,9 +91,9 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	return rest, err
 }
 
-// leavesOut reports whether a list's record of a terminal generation lacks the charge. For a subscribed owner, which receives
+// lacksCharge reports whether a list's record of a terminal generation lacks the charge. For a subscribed owner, which receives
 // events, it also returns true if the record lacks the details of the result.
-func leavesOut(v catalog.Version, subscribed bool) bool {
+func lacksCharge(v catalog.Version, subscribed bool) bool {
 	return v.State.Terminal() && (v.CostCents == nil || subscribed && isShort(v))
 }
 
@@ -102,9 +102,9 @@ func isShort(v catalog.Version) bool {
 	return v.State == catalog.StateSucceeded && v.File == nil && v.Text == nil || v.State == catalog.StateFailed && v.FailureMessage == ""
 }
 
-// read reads one generation, and records its state in the ledger. It then passes the state to the hub, which notifies the
+// readOne reads one generation, and records its state in the ledger. It then passes the state to the hub, which notifies the
 // generation's watchers.
-func (l *look) read(ctx context.Context, one ledger.Due) error {
+func (l *look) readOne(ctx context.Context, one ledger.Due) error {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -113,9 +113,9 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 	read, err := o.Catalog.Polls().Generation(ctx, cred, one.Generation)
 	switch {
 	case catalog.IsAbsent(err):
-		_, err := o.recordAbsence(ctx, cred, one.Generation, l.witness(ctx))
-		return l.proceed(err)
-	case err != nil && !l.witness(ctx):
+		_, err := o.recordAbsence(ctx, cred, one.Generation, l.hasWitness(ctx))
+		return l.checkError(err)
+	case err != nil && !l.hasWitness(ctx):
 		return err
 	case err != nil: // only this read failed; an empty observation moves the generation behind the other due generations
 		return l.observe(ctx, one.Generation, ledger.Observation{})
@@ -130,13 +130,14 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 
 func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) error {
 	seen.AtOnce = true
-	_, err := l.orders.observe(ctx, id, seen)
-	return l.proceed(err)
+	_, err := l.orders.observeOne(ctx, id, seen)
+	return l.checkError(err)
 }
 
-// proceed decides whether the run continues after an attempt to record a state returned err. It returns nil if the run should
-// continue. A single error may be due to a locked order, so proceed returns err only after settleFailures consecutive errors.
-func (l *look) proceed(err error) error {
+// checkError decides whether the run continues after an attempt to record a state returned err. It returns nil if the run
+// should continue. A single error may be due to a locked order, so checkError returns err only after settleFailures consecutive
+// errors.
+func (l *look) checkError(err error) error {
 	if err == nil {
 		l.failures = 0
 		return nil
@@ -147,9 +148,9 @@ func (l *look) proceed(err error) error {
 	return err
 }
 
-// witness reports whether the catalog has responded successfully to a request with the shared API key during this run. If there
-// was no such response yet, witness reads the account to obtain one.
-func (l *look) witness(ctx context.Context) bool {
+// hasWitness reports whether the catalog has responded successfully to a request with the shared API key during this run. If
+// there was no such response yet, hasWitness reads the account to obtain one.
+func (l *look) hasWitness(ctx context.Context) bool {
 	if !l.witnessed {
 		_, err := l.orders.Catalog.Polls().Account(ctx, l.shared)
 		l.witnessed = err == nil
@@ -157,9 +158,9 @@ func (l *look) witness(ctx context.Context) bool {
 	return l.witnessed
 }
 
-// leaveAlone reports whether no further requests should be sent after a request has failed with err, because they would
+// mustStop reports whether no further requests should be sent after a request has failed with err, because they would
 // probably fail for the same reason.
-func leaveAlone(err error) bool {
+func mustStop(err error) bool {
 	kind := catalog.KindOf(err)
 	return isOutage(err) || kind == catalog.KindCredentialRejected || kind == catalog.KindRateLimited
 }

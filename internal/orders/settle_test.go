@@ -22,8 +22,8 @@ import (
 // settleWindow is the time that tests wait for one run of the settlement job. It is shorter than the interval between two runs.
 const settleWindow = 29 * time.Second
 
-// settles runs the replicas' settlement jobs for the given time.
-func settles(d time.Duration, replicas ...*replica) {
+// runSettlement runs the replicas' settlement jobs for the given time.
+func runSettlement(d time.Duration, replicas ...*replica) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	var running sync.WaitGroup
@@ -73,7 +73,7 @@ func TestRefundOfUnwatchedOrderIsReturnedToBudget(t *testing.T) {
 		if spent, reserved := s.budget(); spent == 0 || reserved != 0 {
 			s.Fatalf("%d spent, %d reserved after the order", spent, reserved)
 		}
-		settles(20*time.Minute, r)
+		runSettlement(20*time.Minute, r)
 		one := s.list(ledger.Filter{})[0]
 		if spent, reserved := s.budget(); spent != 0 || reserved != 0 || one.Status != lifecycle.Refunded || !one.Settled {
 			s.Errorf("%d spent, %d reserved, %+v", spent, reserved, one)
@@ -85,17 +85,17 @@ func TestMissingRefundLeavesChargeUnconfirmed(t *testing.T) {
 	inStackOf(t, sandbox.Config{Dialect: sandbox.Dialect{Refund: sandbox.RefundSilent}}, 1000, func(s *stack) {
 		r := s.replica()
 		mustPlace(s, r, "k", "a harbour [fail]")
-		settles(5*time.Minute, r)
+		runSettlement(5*time.Minute, r)
 		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Failed || one.Settled {
 			s.Errorf("within the refund window the order is %+v", one)
 		}
-		settles(refundWindow, r)
+		runSettlement(refundWindow, r)
 		one := s.list(ledger.Filter{})[0]
 		if spent, _ := s.budget(); !one.Settled || one.UnconfirmedCents != *one.CostCents || spent != *one.CostCents {
 			s.Errorf("after the refund window the order is %+v, with %d cents spent", one, spent)
 		}
 		before, _ := s.reads()
-		settles(10*time.Minute, r)
+		runSettlement(10*time.Minute, r)
 		if after, _ := s.reads(); after != before {
 			s.Errorf("the settled order was read %d times", after-before)
 		}
@@ -110,7 +110,7 @@ func TestOutdatedListDoesNotHideRefunds(t *testing.T) {
 			listed = append(listed, fmt.Sprintf(`{"id": %q, "status": "failed", "costCents": 7}`, g.ID))
 		}
 		s.box.Inject(sandbox.Fault{Route: "GET /generations", Body: "[" + strings.Join(listed, ",") + "]"}) // from now on, the catalog's list contains only outdated states
-		settles(refundWindow+10*time.Minute, r)
+		runSettlement(refundWindow+10*time.Minute, r)
 		for _, one := range s.list(ledger.Filter{}) {
 			if one.Status != lifecycle.Refunded || !one.Settled {
 				s.Errorf("the order is %+v", one)
@@ -137,8 +137,8 @@ func TestRefundOfSettledOrderIsReturnedToBudget(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				g := mustPlace(s, r, "k", "a harbour")
-				states := r.watches(g.ID)
-				settles(5*time.Minute, r)
+				states := r.watchStates(g.ID)
+				runSettlement(5*time.Minute, r)
 				if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded || !one.Settled {
 					s.Fatalf("the order is %+v", one)
 				}
@@ -169,8 +169,8 @@ func TestDeletionInCatalogIsRecordedAndReportedToWatches(t *testing.T) {
 		if err := r.client.Delete(s.Context(), r.held("studio"), g.ID); err != nil {
 			s.Fatal(err)
 		}
-		told := r.watches(g.ID)
-		settles(3*time.Minute, r)
+		told := r.watchStates(g.ID)
+		runSettlement(3*time.Minute, r)
 		if one := s.list(ledger.Filter{})[0]; !one.IsDeleted() || !one.Settled || one.UnconfirmedCents != *one.CostCents {
 			s.Errorf("the order is %+v", one)
 		}
@@ -196,13 +196,13 @@ func TestSettlementByTwoReplicasLimitsCatalogReads(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		for run := range 4 {
 			single, lists := s.reads()
-			settles(settleWindow, one, other)
+			runSettlement(settleWindow, one, other)
 			after, listsAfter := s.reads()
 			if after-single > 5 || listsAfter-lists > 1 {
 				s.Errorf("in run %d: %d single reads, %d lists", run, after-single, listsAfter-lists)
 			}
 		}
-		settles(8*time.Minute, one, other)
+		runSettlement(8*time.Minute, one, other)
 		if left := s.list(ledger.Filter{Unsettled: true}); len(left) != 0 {
 			s.Errorf("%d orders are unsettled", len(left))
 		}
@@ -232,7 +232,7 @@ func TestSettlementWorksWithoutListEndpoint(t *testing.T) {
 				time.Sleep(time.Minute)
 				for range 3 {
 					before, _ := s.reads()
-					settles(settleWindow, r)
+					runSettlement(settleWindow, r)
 					if after, _ := s.reads(); after-before > 5 || !row.settles && after > before {
 						s.Errorf("%d single reads in a run", after-before)
 					}
@@ -252,7 +252,7 @@ func TestObservedStateIsRecordedWithoutInputs(t *testing.T) {
 		r := s.replica()
 		g := mustPlace(s, r, "k", "a harbour")
 		g.State, g.Status, g.Inputs, g.FailureMessage = catalog.StateRefunded, "refunded", catalog.Value(`{"prompt":"secret"}`), "no"
-		r.sees(r.held("studio"), g.Version())
+		r.recordVersions(r.held("studio"), g.Version())
 		one := s.list(ledger.Filter{})[0]
 		if one.Status != lifecycle.Refunded || strings.Contains(one.Record, "secret") {
 			s.Errorf("the order is %+v", one)
@@ -270,7 +270,7 @@ func TestStateObservedBeforeOrderResponseIsRecorded(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				// A list already contains the generation while the response to its order is still in flight.
-				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
+				r.setAnswer(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 					all, err := r.client.List(s.Context(), r.held("studio"), time.Now())
 					if err != nil || len(all.Records) != 1 {
 						s.Fatalf("the listed orders are %+v, %v", all, err)
@@ -298,7 +298,7 @@ func TestStateReadWithUnrelatedAPIKeyIsNotRecorded(t *testing.T) {
 		deleted := catalog.Generation{ID: g.ID, State: catalog.StateDeleted}.Version()
 		absent := []watch.Sighting{{Version: deleted, NotFound: true}}
 		r.orders.Record(s.Context(), catalog.Forwarded(catalog.NewSecret("another")), absent)
-		settles(5*time.Minute, r)
+		runSettlement(5*time.Minute, r)
 		if one := s.list(ledger.Filter{})[0]; one.IsDeleted() || one.Status != lifecycle.Unseen {
 			s.Errorf("the order is %+v", one)
 		}

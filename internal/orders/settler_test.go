@@ -86,13 +86,13 @@ func TestUnreadableGenerationsDoNotBlockSettlement(t *testing.T) {
 			}
 		}
 		s.box.Inject(sandbox.Fault{Route: "GET /generations", Status: http.StatusNotFound}) // the catalog rejects reads of the list, so each generation is read separately
-		r.befores(func(req *http.Request) error {
+		r.setBefore(func(req *http.Request) error {
 			if bad[path.Base(req.URL.Path)] {
 				return errors.New("the connection is gone")
 			}
 			return nil
 		})
-		settles(10*time.Minute, r)
+		runSettlement(10*time.Minute, r)
 		if left := s.list(ledger.Filter{Unsettled: true}); len(left) != 15 {
 			s.Errorf("%d orders are unsettled, want the 15 unreadable ones", len(left))
 		}
@@ -102,7 +102,7 @@ func TestUnreadableGenerationsDoNotBlockSettlement(t *testing.T) {
 func TestFailedStateWriteDoesNotBlockOtherWrites(t *testing.T) {
 	inStack(t, 100_000, func(s *stack) {
 		r := s.replica()
-		s.rejects(`NEW.status = 4 AND NEW.idempotency_key IN ('k0', 'k1', 'k2')`)
+		s.rejectUpdates(`NEW.status = 4 AND NEW.idempotency_key IN ('k0', 'k1', 'k2')`)
 		var seen []watch.Sighting
 		for n := range 20 {
 			g := mustPlace(s, r, fmt.Sprint("k", n), "a harbour")

@@ -90,23 +90,23 @@ func inStackOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*s
 		s := &stack{T: t, box: box, key: key, path: path}
 		s.open()
 		test(s)
-		s.audit()
+		s.auditAccount()
 		if err := errors.Join(s.ledger.Close(), box.Close()); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// audit checks that the entries of the account in the sandbox match its balance. It returns the number of idempotency
+// auditAccount checks that the entries of the account in the sandbox match its balance. It returns the number of idempotency
 // keys that were charged.
-func (s *stack) audit() int {
+func (s *stack) auditAccount() int {
 	s.Helper()
-	return len(charges(s, s.box, s.key))
+	return len(countCharges(s, s.box, s.key))
 }
 
-// charges checks that the entries of an account in the sandbox add up to its balance. The parameter key is the account's
-// API key. charges returns the number of charges, keyed by idempotency key.
-func charges(t testing.TB, box *sandbox.Sandbox, key string) map[string]int {
+// countCharges checks that the entries of an account in the sandbox add up to its balance. key is the account's API
+// key. countCharges returns the number of charges, keyed by idempotency key.
+func countCharges(t testing.TB, box *sandbox.Sandbox, key string) map[string]int {
 	t.Helper()
 	audit, err := box.Audit(context.Background(), key)
 	if err == nil {
@@ -149,9 +149,9 @@ func (s *stack) replicaWith(cfg orders.Config) *replica {
 	return r
 }
 
-// sees records the given versions of generations in the ledger, as if the replica had read them from the catalog with
+// recordVersions records the given versions of generations in the ledger, as if the replica had read them from the catalog with
 // the credential.
-func (r *replica) sees(cred catalog.Credential, states ...catalog.Version) {
+func (r *replica) recordVersions(cred catalog.Credential, states ...catalog.Version) {
 	r.Helper()
 	for _, v := range states {
 		if recorded := r.orders.Record(r.Context(), cred, []watch.Sighting{{Version: v}}); !recorded[v.ID] {
@@ -160,9 +160,9 @@ func (r *replica) sees(cred catalog.Credential, states ...catalog.Version) {
 	}
 }
 
-// watches starts a watch of a generation. The returned function stops the watch and returns the states that it has
+// watchStates starts a watch of a generation. The returned function stops the watch and returns the states that it has
 // delivered.
-func (r *replica) watches(id string) (told func() []catalog.State) {
+func (r *replica) watchStates(id string) (told func() []catalog.State) {
 	var states []catalog.State
 	var watching sync.WaitGroup
 	ctx, stop := context.WithCancel(r.Context())
@@ -209,8 +209,8 @@ func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// The method answers sets the function that replaces the responses to orders.
-func (r *replica) answers(f func(*http.Request, *http.Response) (*http.Response, error)) {
+// setAnswer sets r.answer, which replaces the responses to orders.
+func (r *replica) setAnswer(f func(*http.Request, *http.Response) (*http.Response, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answer = f
@@ -220,10 +220,10 @@ func lost(*http.Request, *http.Response) (*http.Response, error) {
 	return nil, errors.New("the connection is gone")
 }
 
-// loses sends an order for an owner and drops every response to it, so that the order's outcome is unknown.
-func (r *replica) loses(owner, key string) {
+// loseOrder sends an order for an owner and drops every response to it, so that the order's outcome is unknown.
+func (r *replica) loseOrder(owner, key string) {
 	r.Helper()
-	r.answers(lost)
+	r.setAnswer(lost)
 	if _, err := r.place(owner, key, "a harbour"); outcomeOf(err) != orders.Unknown {
 		r.Fatalf("the caller receives %v", err)
 	}
@@ -253,16 +253,16 @@ func (r *replica) request(owner, key, prompt string, more ...func(*orders.Reques
 	return request
 }
 
-// within returns a function that sets the daily budget of the order's owner to *limit cents. Each check of the
+// withBudget returns a function that sets the daily budget of the order's owner to *limit cents. Each check of the
 // order reads the current value of *limit.
-func within(limit *int64) func(*orders.Request) {
+func withBudget(limit *int64) func(*orders.Request) {
 	return func(r *orders.Request) {
 		r.Terms = func() (orders.Terms, error) { return orders.Terms{Limits: ledger.Limits{DailyCents: limit}}, nil }
 	}
 }
 
-// The method befores sets a function that is called before each request is sent.
-func (r *replica) befores(f func(*http.Request) error) {
+// setBefore sets a function that is called before each request is sent.
+func (r *replica) setBefore(f func(*http.Request) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.before = f
@@ -273,8 +273,8 @@ func isOrder(req *http.Request) bool {
 	return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/generations")
 }
 
-// recover resends abandoned orders for the duration d.
-func (r *replica) recover(d time.Duration) {
+// resendAbandoned resends abandoned orders for the duration d.
+func (r *replica) resendAbandoned(d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	r.orders.ResendAbandoned(ctx, r.held(""))

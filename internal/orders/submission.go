@@ -77,27 +77,27 @@ func (p progress) addAttempt(posted catalog.Posted, err error) progress {
 	return sent
 }
 
-// The method submission creates a submission of an order, with a first caller that waits for the outcome until ctx is done. The
-// parameter leased is the start time of the query that acquired the order's lease.
-func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, leased time.Time) *submission {
+// newSubmission creates a submission of an order, with a first caller that waits for the outcome until ctx is done. leaseStart
+// is the start time of the query that acquired the order's lease.
+func (o *Orders) newSubmission(ctx context.Context, cred catalog.Credential, order ledger.Order, leaseStart time.Time) *submission {
 	s := &submission{
-		orders: o, cred: cred, order: order, placed: leased.Add(-order.Age), leased: leased, leaveBy: leased.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,
+		orders: o, cred: cred, order: order, placed: leaseStart.Add(-order.Age), leased: leaseStart, leaveBy: leaseStart.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,
 		ended: make(chan struct{}),
 	}
 	if left, limited := order.ExpiresIn(); limited {
-		s.expires = leased.Add(left)
+		s.expires = leaseStart.Add(left)
 	}
-	s.join(ctx)
+	s.addCaller(ctx)
 	return s
 }
 
-// The method start starts a goroutine that sends the order of the submission s.
-func (o *Orders) start(ctx context.Context, s *submission) {
+// startSubmission starts a goroutine that sends the order of the submission s.
+func (o *Orders) startSubmission(ctx context.Context, s *submission) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.submissions[s.order.ID] = s
 	o.work.Go(func() {
-		o.submit(ctx, s)
+		o.submitOrder(ctx, s)
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if o.submissions[s.order.ID] == s { // a submission that holds a later lease may have replaced s
@@ -107,29 +107,29 @@ func (o *Orders) start(ctx context.Context, s *submission) {
 	})
 }
 
-// joined adds a caller to the submission that sends the order in this process, and returns the submission. It returns nil if
-// there is no such submission.
-func (o *Orders) joined(ctx context.Context, orderID string) *submission {
+// joinSubmission adds a caller to the submission that sends the order in this process, and returns the submission. It returns
+// nil if there is no such submission.
+func (o *Orders) joinSubmission(ctx context.Context, orderID string) *submission {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := o.submissions[orderID]
 	if s != nil {
-		s.join(ctx)
+		s.addCaller(ctx)
 	}
 	return s
 }
 
-// submit sends an order, repeatedly if necessary, until its outcome is certain, the lease is lost, or no further attempt may
-// start. For each attempt, submit acquires a permit, posts the order once, and records the result. Before each attempt after
-// the first, it also renews the lease.
-func (o *Orders) submit(ctx context.Context, s *submission) {
+// submitOrder sends an order, repeatedly if necessary, until its outcome is certain, the lease is lost, or no further attempt
+// may start. For each attempt, submitOrder acquires a permit, posts the order once, and records the result. Before each attempt
+// after the first, it also renews the lease.
+func (o *Orders) submitOrder(ctx context.Context, s *submission) {
 	s.debug(ctx, "order lease acquired", "claims", s.order.Leases)
 	for attempt := 0; ; attempt++ {
-		permit, err := s.prepare(ctx, attempt)
+		permit, err := s.prepareAttempt(ctx, attempt)
 		if err != nil {
 			permit.Release(limiter.Result{Outcome: limiter.Unused})
 			if !s.lost {
-				s.conclude(ctx, catalog.Generation{}, err)
+				s.concludeOrder(ctx, catalog.Generation{}, err)
 			}
 			return
 		}
@@ -137,25 +137,25 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 			ModelID: s.order.ModelID, Inputs: json.RawMessage(s.order.Inputs), IdempotencyKey: s.order.UpstreamKey, LeaveBy: s.leaveBy, Attempt: attempt + 1, Permit: permit,
 		})
 		s.logAttempt(ctx, attempt+1, g, err)
-		if again := s.note(posted, err); !again {
-			s.conclude(ctx, g, err)
+		if again := s.noteAttempt(posted, err); !again {
+			s.concludeOrder(ctx, g, err)
 			return
 		}
 		s.recordProblem(ctx, err)
 		if catalog.KindOf(err) != catalog.KindRateLimited { // after a 429, the limiter delays the next attempt
-			s.pause(ctx, o.backoff(attempt, err))
+			s.pauseAttempts(ctx, o.retryDelay(attempt, err))
 		}
 	}
 }
 
-// The method note stores the result of an attempt in the submission. It returns true if another attempt could make the order's
+// noteAttempt stores the result of an attempt in the submission. It returns true if another attempt could make the order's
 // outcome certain.
-func (s *submission) note(posted catalog.Posted, err error) (again bool) {
+func (s *submission) noteAttempt(posted catalog.Posted, err error) (mayRetry bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.progress = s.progress.addAttempt(posted, err)
 	s.mayExist = s.mayExist || posted == catalog.Unknown
-	s.last = s.withheld(err)
+	s.last = s.withholdRejection(err)
 	switch catalog.KindOf(err) {
 	case catalog.KindOutcomeUnknown, catalog.KindInProgress, catalog.KindBusy, catalog.KindRateLimited:
 		return true
@@ -163,9 +163,9 @@ func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	return false
 }
 
-// withheld converts a rejection to an error with an unknown outcome if an earlier attempt may have been accepted. If the
-// caller received the rejection instead, it might order again under a new idempotency key and pay twice.
-func (s *submission) withheld(err error) error {
+// withholdRejection converts a rejection to an error with an unknown outcome if an earlier attempt may have been accepted. If
+// the caller received the rejection instead, it might order again under a new idempotency key and pay twice.
+func (s *submission) withholdRejection(err error) error {
 	if err == nil || !s.mayExist || leavesOpen[catalog.KindOf(err)] {
 		return err
 	}
@@ -178,9 +178,9 @@ func (s *submission) withheld(err error) error {
 	return open
 }
 
-// backoff returns the delay before the next attempt. The delay doubles with each attempt up to submitPause, and is then
-// reduced by up to half at random. If the catalog requests a longer delay, backoff returns that delay.
-func (o *Orders) backoff(attempt int, err error) time.Duration {
+// retryDelay returns the delay before the next attempt. The delay doubles with each attempt up to submitPause, and is then
+// reduced by up to half at random. If the catalog requests a longer delay, retryDelay returns that delay.
+func (o *Orders) retryDelay(attempt int, err error) time.Duration {
 	d := min(submitBackoff<<min(attempt, 10), submitPause)
 	d = d/2 + o.Catalog.Jitter(d/2)
 	if e, ok := errors.AsType[*catalog.Error](err); ok {
@@ -189,9 +189,9 @@ func (o *Orders) backoff(attempt int, err error) time.Duration {
 	return d
 }
 
-// pause waits for d before the next attempt, and renews the lease while it waits. It returns earlier if no further attempt may
-// start.
-func (s *submission) pause(ctx context.Context, d time.Duration) {
+// pauseAttempts waits for d before the next attempt, and renews the lease while it waits. It returns earlier if no further
+// attempt may start.
+func (s *submission) pauseAttempts(ctx context.Context, d time.Duration) {
 	for due := time.Now().Add(d); time.Now().Before(due) && s.stopReason() == nil; {
 		waiting, cancel := s.waitContext(ctx)
 		sleep(waiting, min(time.Until(due), time.Until(s.leased.Add(ledger.RenewAfter))))
@@ -199,7 +199,7 @@ func (s *submission) pause(ctx context.Context, d time.Duration) {
 		if time.Since(s.leased) < ledger.RenewAfter {
 			continue
 		}
-		err := s.renew(ctx)
+		err := s.renewLease(ctx)
 		if s.lost || errors.Is(err, ledger.ErrOrderExpired) {
 			return
 		}
@@ -209,8 +209,8 @@ func (s *submission) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// join adds a caller that waits until shortly before the deadline of ctx.
-func (s *submission) join(ctx context.Context) {
+// addCaller adds a caller that waits until shortly before the deadline of ctx.
+func (s *submission) addCaller(ctx context.Context) {
 	until, withdrawAt := answerBy(ctx), withdrawBy(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,8 +224,8 @@ func (s *submission) join(ctx context.Context) {
 }
 
 // withdrawTime is the maximum time between the withdrawal of an unsent order and the caller's deadline. It leaves time to
-// record the withdrawal. If less than ten seconds remain until the deadline, the function withdrawBy uses a tenth of the
-// remaining time instead.
+// record the withdrawal. If less than ten seconds remain until the deadline, [withdrawBy] uses a tenth of the remaining time
+// instead.
 const withdrawTime = time.Second
 
 func withdrawBy(ctx context.Context) time.Time {
@@ -236,21 +236,21 @@ func withdrawBy(ctx context.Context) time.Time {
 	return deadline.Add(-min(time.Until(deadline)/10, withdrawTime))
 }
 
-// wait waits until the submission has ended or ctx is done. If ctx is done first, ended is false, and the error has an
+// awaitEnd waits until the submission has ended or ctx is done. If ctx is done first, hasEnded is false, and the error has an
 // unknown outcome.
-func (s *submission) wait(ctx context.Context) (ended bool, err error) {
+func (s *submission) awaitEnd(ctx context.Context) (hasEnded bool, err error) {
 	select {
 	case <-s.ended:
 		return true, nil
 	case <-ctx.Done():
-		s.leave()
-		return false, s.open(context.Cause(ctx))
+		s.removeCaller()
+		return false, s.openError(context.Cause(ctx))
 	}
 }
 
-// leave removes a caller. If no caller remains, a further attempt starts only if an earlier attempt may have been accepted.
-// Attempts then continue for at most submitTime, so that submissions do not accumulate.
-func (s *submission) leave() {
+// removeCaller removes a caller. If no caller remains, a further attempt starts only if an earlier attempt may have been
+// accepted. Attempts then continue for at most submitTime, so that submissions do not accumulate.
+func (s *submission) removeCaller() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiting--; s.waiting > 0 {
@@ -264,9 +264,9 @@ func (s *submission) leave() {
 	}
 }
 
-// The method open returns the error for a caller that disconnects or reaches its deadline before the attempts have ended. If
+// openError returns the error for a caller that disconnects or reaches its deadline before the attempts have ended. If
 // the last attempt failed, the error contains the details of that failure.
-func (s *submission) open(cause error) error {
+func (s *submission) openError(cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, ok := errors.AsType[*catalog.Error](s.last)

@@ -12,9 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// tellsEvents reopens the ledger so that it writes events for the given owners. The data of each event is the
+// enableEvents reopens the ledger so that it writes events for the given owners. The data of each event is the
 // generation's text result, or empty if there is no text.
-func (s *stack) tellsEvents(owners ...string) {
+func (s *stack) enableEvents(owners ...string) {
 	s.Helper()
 	teams := map[string]ledger.Team{}
 	for _, owner := range owners {
@@ -46,17 +46,17 @@ func (s *stack) writtenEvents() []ledger.FeedEvent {
 	return all
 }
 
-// rejects creates a trigger that makes the database reject updates of orders that match an SQL condition. end drops
+// rejectUpdates creates a trigger that makes the database reject updates of orders that match an SQL condition. end drops
 // the trigger.
-func (s *stack) rejects(condition string) (end func()) {
+func (s *stack) rejectUpdates(condition string) (end func()) {
 	s.Helper()
 	run := func(statement string) { proctest.Exec(s, "sqlite:"+s.path, statement) }
 	run(`CREATE TRIGGER reject BEFORE UPDATE ON orders WHEN ` + condition + ` BEGIN SELECT RAISE(ABORT, 'rejected'); END`)
 	return func() { run(`DROP TRIGGER reject`) }
 }
 
-// ended returns a version of g with the given state and cost.
-func ended(g catalog.Generation, state catalog.State, cents int64) catalog.Version {
+// endedVersion returns a version of g with the given state and cost.
+func endedVersion(g catalog.Generation, state catalog.State, cents int64) catalog.Version {
 	g.State, g.Status, g.CostCents = state, "ended", &cents
 	return g.Version()
 }
@@ -67,27 +67,27 @@ func TestFinalStatesAreRecordedAfterLedgerFailure(t *testing.T) {
 		events []string
 	}{
 		"deletion detected": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
-			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateSucceeded, 7), true)
+			r.orders.Hub.Observe(r.Context(), cred, endedVersion(g, catalog.StateSucceeded, 7), true)
 			r.orders.Hub.PresumedDeleted(r.Context(), cred, g.ID)
 		}, []string{ledger.EventSucceeded, ledger.EventDeleted}},
 		"deletion by a call": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
-			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateSucceeded, 7), true)
+			r.orders.Hub.Observe(r.Context(), cred, endedVersion(g, catalog.StateSucceeded, 7), true)
 			r.orders.Hub.Deleted(r.Context(), cred, g.ID)
 		}, []string{ledger.EventSucceeded, ledger.EventDeleted}},
 		"refund detected": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
-			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateFailed, 7), true)
-			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateRefunded, 7), true)
+			r.orders.Hub.Observe(r.Context(), cred, endedVersion(g, catalog.StateFailed, 7), true)
+			r.orders.Hub.Observe(r.Context(), cred, endedVersion(g, catalog.StateRefunded, 7), true)
 		}, []string{ledger.EventFailed, ledger.EventRefunded}},
 	} {
 		for when, fails := range map[string]time.Duration{"never": 0, "for a minute": time.Minute, "until the hub is closed": -1} {
 			t.Run(name+", the ledger fails "+when, func(t *testing.T) {
 				inStack(t, 1000, func(s *stack) {
-					s.tellsEvents()
+					s.enableEvents()
 					r := s.replica()
 					g := mustPlace(s, r, "k", "a harbour")
 					time.Sleep(time.Minute) // a minute after the order, a 404 can no longer mean that the generation is not visible yet
 					if fails != 0 {
-						ends := s.rejects("TRUE")
+						ends := s.rejectUpdates("TRUE")
 						c.see(r, r.held("studio"), g)
 						time.Sleep(max(fails, 0))
 						ends()
@@ -133,11 +133,11 @@ func TestEtagOfUnsettledFailureIsNotRecorded(t *testing.T) {
 			v    catalog.Version
 			want bool // whether the etag of this state is recorded; it is not recorded if the state needs another read
 		}{
-			{ended(g, catalog.StateRunning, 7), true},
-			{ended(g, catalog.StateFailed, 7), false}, // the order is not settled until the failure is observed again after the refund window
-			{ended(g, catalog.StateRefunded, 7), true},
+			{endedVersion(g, catalog.StateRunning, 7), true},
+			{endedVersion(g, catalog.StateFailed, 7), false}, // the order is not settled until the failure is observed again after the refund window
+			{endedVersion(g, catalog.StateRefunded, 7), true},
 		} {
-			r.sees(r.held("studio"), c.v)
+			r.recordVersions(r.held("studio"), c.v)
 			if etag := recorded(); (etag == c.v.Etag) != c.want {
 				s.Errorf("%v: the etag is %q", c.v.State, etag)
 			}
@@ -149,7 +149,7 @@ func TestFailedOrderWithForwardedAPIKeyIsSettled(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		mine, g := placeForwarded(r)
-		seen := ended(g, catalog.StateFailed, 7)
+		seen := endedVersion(g, catalog.StateFailed, 7)
 		for range 30 { // the hub observes the generation once per minute
 			own, err := r.orders.Owned(s.Context(), nil, g.ID)
 			if err != nil {

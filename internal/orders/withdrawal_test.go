@@ -155,13 +155,13 @@ func withdraw(t *testing.T, url string, away bool) {
 	_ = c.ledger.Close()
 	unlock()
 	proctest.Exec(t, url, `UPDATE orders SET leased_until = 0, retry_time = 0`) // all leases expire
-	if resent := slices.Contains(resumed(t, url), key); resent != away {
+	if resent := slices.Contains(resumedKeys(t, url), key); resent != away {
 		t.Errorf("the next process resends the order: %v, want %v", resent, away)
 	}
 }
 
-// resumed returns the idempotency keys of the orders that a new process would resend.
-func resumed(t *testing.T, url string) (keys []string) {
+// resumedKeys returns the idempotency keys of the orders that a new process would resend.
+func resumedKeys(t *testing.T, url string) (keys []string) {
 	t.Helper()
 	next, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: testURL})
 	if err != nil {

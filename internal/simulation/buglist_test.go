@@ -25,8 +25,8 @@ var stackBugs = []bug{
 	{
 		name: "an attempt is canceled with its first caller",
 		edits: []edit{
-			{ordersDir, "Orders.submission", "s.join(ctx)", "s.join(ctx); firstCallers.Store(s, ctx)"},
-			{ordersDir, "Orders.submit", "o.Catalog.Post(ctx, s.cred,", "o.Catalog.Post(firstCaller(s), s.cred,"},
+			{ordersDir, "Orders.newSubmission", "s.addCaller(ctx)", "s.addCaller(ctx); firstCallers.Store(s, ctx)"},
+			{ordersDir, "Orders.submitOrder", "o.Catalog.Post(ctx, s.cred,", "o.Catalog.Post(firstCaller(s), s.cred,"},
 			addition(ordersDir, `import (
 	"context"
 	"sync"
@@ -57,7 +57,7 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	},
 	{
 		name:   "a rejection is final for an order that may exist",
-		edits:  []edit{{ordersDir, "submission.withheld", "!s.mayExist", "true"}, {ordersDir, "submission.conclude", "!s.mayExist", "true"}},
+		edits:  []edit{{ordersDir, "submission.withholdRejection", "!s.mayExist", "true"}, {ordersDir, "submission.concludeOrder", "!s.mayExist", "true"}},
 		jobs:   seeds("only-A10", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no unknown outcome is reported as known"},
 	},
@@ -81,13 +81,13 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	},
 	{
 		name:   "two calls with one idempotency key submit twice",
-		edits:  []edit{{ordersDir, "placing.place", "step.Action == lifecycle.Submit", "step.Action == lifecycle.Submit || step.Action == lifecycle.Wait"}},
+		edits:  []edit{{ordersDir, "placing.placeOrder", "step.Action == lifecycle.Submit", "step.Action == lifecycle.Submit || step.Action == lifecycle.Wait"}},
 		jobs:   seeds("only-K8", 1, 2, 3),
 		breaks: []string{"one idempotency key has one submission at a time, and none after it succeeded"},
 	},
 	{
 		name:   "an order that succeeded is posted again",
-		edits:  []edit{{ordersDir, "placing.place", "return p.recordedResult(order, step.Answer)", "_, _, _ = p.orders.Catalog.Post(context.Background(), p.cred, catalog.Order{ModelID: order.ModelID, Inputs: p.asked.Inputs, IdempotencyKey: order.UpstreamKey}); return p.recordedResult(order, step.Answer)"}},
+		edits:  []edit{{ordersDir, "placing.placeOrder", "return p.recordedResult(order, step.Answer)", "_, _, _ = p.orders.Catalog.Post(context.Background(), p.cred, catalog.Order{ModelID: order.ModelID, Inputs: p.asked.Inputs, IdempotencyKey: order.UpstreamKey}); return p.recordedResult(order, step.Answer)"}},
 		jobs:   seeds("only-K7", 1, 2, 3),
 		breaks: []string{"one idempotency key has one submission at a time, and none after it succeeded"},
 	},

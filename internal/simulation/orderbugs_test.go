@@ -28,13 +28,13 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "an order is sent while the ledger is unavailable",
-		edits:  []edit{{ordersDir, "placing.write", "return nil, p.unasked(err)", "asks := p.request; return p.begin(ctx, ledger.Order{Order: lifecycle.Order{Leases: 1}, ID: asks.UpstreamKey, Owner: asks.Owner, ModelID: asks.ModelID, UpstreamKey: asks.UpstreamKey, APIKey: asks.APIKey}, asked), nil"}},
+		edits:  []edit{{ordersDir, "placing.writeOrder", "return nil, p.unaskedError(err)", "asks := p.request; return p.beginSubmission(ctx, ledger.Order{Order: lifecycle.Order{Leases: 1}, ID: asks.UpstreamKey, Owner: asks.Owner, ModelID: asks.ModelID, UpstreamKey: asks.UpstreamKey, APIKey: asks.APIKey}, asked), nil"}},
 		jobs:   append(seeds("ledger-T4f", 1, 2, 3), seeds("ledger-T4c", 1, 2, 3)...),
 		breaks: []string{"only orders in the ledger are sent, by one replica at a time"},
 	},
 	{
 		name:   "a generation that could not be recorded is returned",
-		edits:  []edit{{ordersDir, "submission.conclude", "step, failed := s.writeConclusion(ctx, conclusion)", "step, failed := s.writeConclusion(ctx, conclusion); if failed != nil && outcome == lifecycle.Named { s.generation = catalog.Generation{ID: conclusion.Generation}; return }"}},
+		edits:  []edit{{ordersDir, "submission.concludeOrder", "step, failed := s.writeConclusion(ctx, conclusion)", "step, failed := s.writeConclusion(ctx, conclusion); if failed != nil && outcome == lifecycle.Named { s.generation = catalog.Generation{ID: conclusion.Generation}; return }"}},
 		jobs:   seeds("ledger-T4n", 1, 2, 3, 4),
 		breaks: []string{"no outcome is returned before it is in the ledger"},
 	},
@@ -46,7 +46,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "a lease is acquired once for all attempts",
-		edits:  []edit{{ordersDir, "submission.renew", "s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Leases, s.order.APIKey)", "func() (bool, time.Duration, error) { return true, time.Hour, nil }()"}},
+		edits:  []edit{{ordersDir, "submission.renewLease", "s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Leases, s.order.APIKey)", "func() (bool, time.Duration, error) { return true, time.Hour, nil }()"}},
 		jobs:   seeds("ledger-U4p", 1, 2, 3, 4),
 		breaks: []string{"only orders in the ledger are sent, by one replica at a time"},
 	},
@@ -66,8 +66,8 @@ var orderBugs = []bug{
 		name: "a rejection frees an order that another lease may have placed",
 		edits: []edit{
 			{lifecycleDir, "Order.Concluded", "outcome == TurnedAway && lease == 1", "outcome == TurnedAway"},
-			{ordersDir, "placing.begin", "s.mayExist || p.uncertain", "false"},
-			{ordersDir, "Orders.submission", "order.Leases > 1", "false"},
+			{ordersDir, "placing.beginSubmission", "s.mayExist || p.uncertain", "false"},
+			{ordersDir, "Orders.newSubmission", "order.Leases > 1", "false"},
 		},
 		jobs:   append(seeds("ledger-A10k", 1, 2, 3, 4, 5, 6), seeds("ledger-A10", 1, 2, 3)...),
 		breaks: []string{"no unknown outcome is reported as known", "a rejected order is not charged", "every cent of the account has one owner", "no outcome is returned before it is in the ledger"},
@@ -116,7 +116,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "orders are never settled",
-		edits:  []edit{{ordersDir, "Orders.settle", "due, err := o.Ledger.Due(ctx, settleQuiet, maxSettled)", "due, err := []ledger.Due(nil), error(nil)"}},
+		edits:  []edit{{ordersDir, "Orders.settleDue", "due, err := o.Ledger.Due(ctx, settleQuiet, maxSettled)", "due, err := []ledger.Due(nil), error(nil)"}},
 		jobs:   append(seeds("ledger-T3l", 14, 1, 2, 3, 4), seeds("ledger-S3", 1, 2, 3)...),
 		breaks: []string{"unwatched orders are settled", "every cent of the account has one owner"},
 	},
@@ -124,13 +124,13 @@ var orderBugs = []bug{
 	// Bugs that concern money.
 	{
 		name:   "a rejection is returned although another call placed the order",
-		edits:  []edit{{ordersDir, "placing.refuse", "free, err := p.orders.Ledger.IsFree(ctx, p.request)", "free, err := true, error(nil)"}},
+		edits:  []edit{{ordersDir, "placing.refuseOrder", "free, err := p.orders.Ledger.IsFree(ctx, p.request)", "free, err := true, error(nil)"}},
 		jobs:   seeds("ledger-M2", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"an order that is reported as not placed is not placed", "a rejected order is not charged"},
 	},
 	{
 		name:   "an order above its maximum price is placed",
-		edits:  []edit{{ordersDir, "placing.price", "quote.PriceCents > *limit", "false"}},
+		edits:  []edit{{ordersDir, "placing.orderPrice", "quote.PriceCents > *limit", "false"}},
 		jobs:   seeds("only-U20", 1, 2, 3),
 		breaks: []string{"the limits of orders hold"},
 	},
