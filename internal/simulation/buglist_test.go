@@ -190,13 +190,13 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 	// Bugs in the hub.
 	{
 		name:   "a change does not notify its watchers",
-		edits:  []edit{{watchDir, "watcher.mark", "w.notify()", ""}},
+		edits:  []edit{{watchDir, "watcher.markChanged", "w.notify()", ""}},
 		jobs:   seeds("short", 1, 2),
 		breaks: []string{"a change is delivered immediately"},
 	},
 	{
 		name:   "a state that goes backwards is delivered",
-		edits:  []edit{{watchDir, "generation.advance", "!e.mayBecome(g.State)", "false"}},
+		edits:  []edit{{watchDir, "generation.applyRecord", "!e.mayBecome(g.State)", "false"}},
 		jobs:   seeds("only-U13", 1, 2, 3, 4),
 		breaks: []string{"states never go backwards"},
 	},
@@ -204,7 +204,7 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 		name: "polls run on the first caller's context",
 		edits: []edit{
 			{watchDir, "Hub.Watch", "h.cfg.Tracer.TraceRef(ctx)", "h.cfg.Tracer.TraceRef(rememberFirst(h, ctx))"},
-			{watchDir, "poller.execute", "context.WithTimeout(h.ctx, pollTimeout)", "context.WithTimeout(firstContext(h), pollTimeout)"},
+			{watchDir, "poller.executeJob", "context.WithTimeout(h.ctx, pollTimeout)", "context.WithTimeout(firstContext(h), pollTimeout)"},
 			addition(watchDir, `import (
 	"context"
 	"sync"
@@ -240,7 +240,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "polls continue after their watcher has left",
-		edits:  []edit{{watchDir, "Hub.Watch", "t.end(w, time.Now())", ""}},
+		edits:  []edit{{watchDir, "Hub.Watch", "t.endWatch(w, time.Now())", ""}},
 		jobs:   seeds("short", 1, 2, 3, 4),
 		breaks: []string{"without watchers there are no polls"},
 	},
@@ -253,8 +253,8 @@ func firstContext(h *Hub) context.Context {
 	{
 		name: "the first poll of an observed generation is a day late",
 		edits: []edit{
-			{watchDir, "tenant.observe", "e.polling.gap == 0 || e.polling.queueIndex == notQueued", "e.polling.gap == 0"},
-			{watchDir, "tenant.observe", "t.scheduleNext(e, now)", "t.pollAfter(e, 24*time.Hour, 0, now)"},
+			{watchDir, "tenant.observeRecord", "e.polling.gap == 0 || e.polling.queueIndex == notQueued", "e.polling.gap == 0"},
+			{watchDir, "tenant.observeRecord", "t.scheduleNext(e, now)", "t.pollAfter(e, 24*time.Hour, 0, now)"},
 		},
 		jobs:   seeds("short", 1, 2, 3, 4),
 		breaks: []string{"the end of a generation is detected in time"},
@@ -268,15 +268,15 @@ func firstContext(h *Hub) context.Context {
 	{
 		name: "events left after a turn wait for the next change",
 		edits: []edit{
-			{watchDir, "delivery.run", "maxEventsPerTurn", "1"},
-			{watchDir, "delivery.run", "d.park(time.Now())", "d.park(time.Now().Add(time.Hour))"},
+			{watchDir, "delivery.runTurn", "maxEventsPerTurn", "1"},
+			{watchDir, "delivery.runTurn", "d.endTurn(time.Now())", "d.endTurn(time.Now().Add(time.Hour))"},
 		},
 		jobs:   append(seeds("only-L2", 1, 2), seeds("only-L4", 1, 2)...),
 		breaks: []string{"a change is delivered immediately", "the end of a generation is detected in time", "every caller is served in the end", "the last state always arrives"},
 	},
 	{
 		name:   "a watch sends only one heartbeat",
-		edits:  []edit{{watchDir, "delivery.park", "d.timer.Reset(next.Sub(now))", ""}},
+		edits:  []edit{{watchDir, "delivery.endTurn", "d.timer.Reset(next.Sub(now))", ""}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},

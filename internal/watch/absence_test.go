@@ -20,12 +20,12 @@ func TestReconnectedWatcherGetsNoEarlierState(t *testing.T) {
 		inBubble(t, map[string]catalog.State{"a": row.was}, func(b *bench) {
 			ctx, cancel := context.WithCancel(b.ctx)
 			b.watchWith(ctx, Request{IDs: []string{"a"}})
-			pass(time.Second)
+			passTime(time.Second)
 			cancel()
 			b.up.set("a", row.says)
-			pass(5 * time.Second)
+			passTime(5 * time.Second)
 			again := b.watch("a")
-			pass(5 * time.Second)
+			passTime(5 * time.Second)
 			b.wantStates(again, row.delivered)
 			if row.was.Terminal() {
 				b.wantEnd(again, nil)
@@ -41,14 +41,14 @@ func TestNewOrderIsDeliveredAsQueuedDespite404(t *testing.T) {
 			b.up.with(func(u *upstream) {
 				u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404, Own: own}
 			})
-			pass(2 * time.Second)
+			passTime(2 * time.Second)
 			s := b.watch("a")
-			pass(2 * time.Second)
+			passTime(2 * time.Second)
 			b.wantStates(s, "queued")
 			if _, ok := b.hub.NotYetVisible(testCred, "a"); !ok {
 				b.t.Error("NotYetVisible returns nothing soon after the order")
 			}
-			pass(time.Minute)
+			passTime(time.Minute)
 			if _, ok := b.hub.NotYetVisible(testCred, "a"); ok {
 				b.t.Error("NotYetVisible still returns the order after a minute")
 			}
@@ -59,20 +59,20 @@ func TestNewOrderIsDeliveredAsQueuedDespite404(t *testing.T) {
 func TestReappearingGenerationIsNoLongerDeleted(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
-		pass(time.Second)
+		passTime(time.Second)
 		b.up.with(func(u *upstream) { delete(u.states, "a") })
-		pass(50 * time.Second)
+		passTime(50 * time.Second)
 		b.wantStates(first, "queued")
-		pass(30 * time.Second)
+		passTime(30 * time.Second)
 		b.wantStates(first, "queued", "deleted")
 		b.up.set("a", failed)
 		again := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Goal: Settled})
-		pass(9 * time.Minute)
+		passTime(9 * time.Minute)
 		b.wantStates(again, "failed")
 		if ended, _ := again.done(); ended {
 			b.t.Error("the watch ended before the end of the refund window")
 		}
-		pass(2 * time.Minute)
+		passTime(2 * time.Minute)
 		b.wantEnd(again, nil)
 	})
 }
@@ -80,19 +80,19 @@ func TestReappearingGenerationIsNoLongerDeleted(t *testing.T) {
 func TestFalse404DoesNotDeleteListedGeneration(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
-		pass(time.Second)
+		passTime(time.Second)
 		b.up.with(func(u *upstream) {
 			u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404, Own: true}
 		})
 		b.up.set("a", running)
-		pass(10 * time.Minute)
+		passTime(10 * time.Minute)
 		b.wantStates(all, "queued", "running") // the list still contains the generation, with its new state
 		if n, _ := b.up.reads([]string{"a"}); n > 12 {
 			b.t.Errorf("%d reads in ten minutes, want at most 12", n)
 		}
 		one := b.watch("a")
 		b.up.set("a", succeeded)
-		pass(time.Minute)
+		passTime(time.Minute)
 		b.wantStates(all, "queued", "running", "succeeded")
 		b.wantEnd(one, nil)
 	})
@@ -103,16 +103,16 @@ func TestFalse404DoesNotDeleteListedGeneration(t *testing.T) {
 func TestProxy404DoesNotDeleteGeneration(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Heartbeat: time.Second})
-		pass(time.Second)
+		passTime(time.Second)
 		b.up.with(func(u *upstream) { u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404} })
-		pass(10 * time.Minute)
+		passTime(10 * time.Minute)
 		b.wantStates(s, "queued")
-		if h := s.look().heartbeats; h[len(h)-1].Failures == 0 || h[len(h)-1].LastError == "" {
+		if h := s.copyEvents().heartbeats; h[len(h)-1].Failures == 0 || h[len(h)-1].LastError == "" {
 			b.t.Errorf("the last heartbeat is %+v", h[len(h)-1])
 		}
 		b.up.with(func(u *upstream) { delete(u.failOne, "a") })
 		b.up.set("a", succeeded)
-		pass(time.Minute)
+		passTime(time.Minute)
 		b.wantStates(s, "queued", "succeeded")
 	})
 }
@@ -121,15 +121,15 @@ func TestProxy404DoesNotDeleteGeneration(t *testing.T) {
 func TestDeletionIsInferredFrom404OnlyIfAnotherReadSucceeds(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")
-		pass(time.Second)
+		passTime(time.Second)
 		b.up.with(func(u *upstream) {
 			delete(u.states, "a")
 			u.failList, u.failAccount = &catalog.Error{Kind: catalog.KindUnavailable, Op: "x"}, &catalog.Error{Kind: catalog.KindUnavailable, Op: "x"}
 		})
-		pass(10 * time.Minute)
+		passTime(10 * time.Minute)
 		b.wantStates(s, "queued")
 		b.up.with(func(u *upstream) { u.failAccount = nil })
-		pass(2 * time.Minute)
+		passTime(2 * time.Minute)
 		b.wantStates(s, "queued", "deleted")
 	})
 }
@@ -137,15 +137,15 @@ func TestDeletionIsInferredFrom404OnlyIfAnotherReadSucceeds(t *testing.T) {
 func TestOrderNotYetVisibleIsNotReportedAsMissing(t *testing.T) {
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Ordered: map[string]bool{"a": true}})
-		pass(30 * time.Second)
+		passTime(30 * time.Second)
 		b.wantStates(s)
 		b.up.set("a", running)
-		pass(30 * time.Second)
+		passTime(30 * time.Second)
 		b.wantStates(s, "running")
 		b.up.with(func(u *upstream) { delete(u.states, "a") })
-		pass(2 * time.Minute)
+		passTime(2 * time.Minute)
 		b.wantStates(s, "running", "deleted")
-		if s.look().updates[1].Missing {
+		if s.copyEvents().updates[1].Missing {
 			b.t.Error("a deleted order is marked as missing")
 		}
 	})
@@ -154,12 +154,12 @@ func TestOrderNotYetVisibleIsNotReportedAsMissing(t *testing.T) {
 func TestOutdatedResponseDoesNotUndoDeletion(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
-		pass(time.Second)
+		passTime(time.Second)
 		late := b.up.record("a", queued)
 		b.up.with(func(u *upstream) { delete(u.states, "a") })
-		pass(90 * time.Second)
+		passTime(90 * time.Second)
 		b.hub.Observe(context.Background(), testCred, late.Version(), true)
-		pass(time.Second)
+		passTime(time.Second)
 		b.wantStates(all, "queued", "deleted")
 	})
 }
@@ -167,14 +167,14 @@ func TestOutdatedResponseDoesNotUndoDeletion(t *testing.T) {
 func TestDeletedGenerationIsNotRestoredByLateResponse(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
-		pass(time.Second)
+		passTime(time.Second)
 		b.hub.Deleted(context.Background(), testCred, "a")
-		pass(0)
+		passTime(0)
 		b.wantStates(first, "queued", "deleted")
 		b.wantEnd(first, nil)
 		b.hub.Observe(context.Background(), testCred, b.up.record("a", queued).Version(), true) // simulates the response to a read that was in flight during the deletion
 		s := b.watch("a")
-		pass(0)
+		passTime(0)
 		b.wantStates(s, "deleted")
 	})
 }
@@ -183,13 +183,13 @@ func TestPresumedDeletionOfNewOrderIsIgnored(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
-		pass(time.Second)
+		passTime(time.Second)
 		b.hub.PresumedDeleted(context.Background(), testCred, "a")
-		pass(0)
+		passTime(0)
 		b.wantStates(s, "queued")
-		pass(time.Minute)
+		passTime(time.Minute)
 		b.hub.PresumedDeleted(context.Background(), testCred, "a")
-		pass(0)
+		passTime(0)
 		b.wantStates(s, "queued", "deleted")
 	})
 }
@@ -197,17 +197,17 @@ func TestPresumedDeletionOfNewOrderIsIgnored(t *testing.T) {
 func TestWatchDeliversRefundsAndDeletions(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": succeeded}, func(b *bench) {
 		s := b.watch()
-		pass(time.Second)
+		passTime(time.Second)
 		b.up.set("a", failed)
-		pass(10 * time.Second)
+		passTime(10 * time.Second)
 		b.up.set("a", refunded)
-		pass(30 * time.Second)
+		passTime(30 * time.Second)
 		b.wantStates(s, "queued", "succeeded", "failed", "refunded")
 		b.hub.Deleted(context.Background(), testCred, "b")
-		pass(0)
+		passTime(0)
 		b.wantStates(s, "queued", "succeeded", "failed", "refunded", "deleted")
 		calls := b.up.calls()
-		pass(time.Minute)
+		passTime(time.Minute)
 		if n := b.up.calls() - calls; n > 14 {
 			b.t.Errorf("%d requests in a minute without active generations, want at most 14", n)
 		}
@@ -217,9 +217,9 @@ func TestWatchDeliversRefundsAndDeletions(t *testing.T) {
 func TestOldUnfinishedGenerationIsPolledLessOften(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.watch()
-		pass(10 * time.Minute)
+		passTime(10 * time.Minute)
 		calls := b.up.calls()
-		pass(10 * time.Minute)
+		passTime(10 * time.Minute)
 		if n := b.up.calls() - calls; n > 150 {
 			b.t.Errorf("%d requests in ten minutes for one generation that is ten minutes old, want at most 150", n)
 		}
@@ -234,8 +234,8 @@ func TestRemainingTimeEstimateIgnoresUnknownDurations(t *testing.T) {
 			b.hub.Created(context.Background(), testCred, old, "m", time.Now())
 		}
 		s := b.watchWith(b.ctx, Request{IDs: []string{"new"}, Heartbeat: time.Second})
-		pass(2 * time.Second)
-		if h := s.look().heartbeats[0]; h.HasTypical {
+		passTime(2 * time.Second)
+		if h := s.copyEvents().heartbeats[0]; h.HasTypical {
 			b.t.Errorf("got the typical remaining time %v from generations that had already ended, want none", h.TypicalRemaining)
 		}
 	})
@@ -244,10 +244,10 @@ func TestRemainingTimeEstimateIgnoresUnknownDurations(t *testing.T) {
 func TestWatchConfirmsUnchangedState(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": succeeded}, func(b *bench) {
 		first := b.watch("a")
-		pass(0)
-		again := b.watchWith(b.ctx, Request{IDs: []string{"a"}, KnownEtags: map[string]string{"a": first.look().updates[0].Etag}})
-		pass(0)
-		if known := again.look().known; len(known) != 1 || known[0].File == nil {
+		passTime(0)
+		again := b.watchWith(b.ctx, Request{IDs: []string{"a"}, KnownEtags: map[string]string{"a": first.copyEvents().updates[0].Etag}})
+		passTime(0)
+		if known := again.copyEvents().known; len(known) != 1 || known[0].File == nil {
 			b.t.Errorf("the known states are %+v", known)
 		}
 		b.wantEnd(again, nil)
@@ -260,11 +260,11 @@ func TestRemainingTimeEstimateCountsEachGenerationOnce(t *testing.T) {
 			old := b.up.record("old", succeeded)
 			old.CreateTime, old.TerminalTime = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour+time.Minute)
 			b.hub.Created(context.Background(), testCred, old, "m", time.Now())
-			pass(time.Hour)
+			passTime(time.Hour)
 		}
 		s := b.watchWith(b.ctx, Request{IDs: []string{"new"}, Heartbeat: time.Second})
-		pass(2 * time.Second)
-		if h := s.look().heartbeats[0]; h.HasTypical {
+		passTime(2 * time.Second)
+		if h := s.copyEvents().heartbeats[0]; h.HasTypical {
 			b.t.Errorf("got the typical remaining time %v after a single generation, want none", h.TypicalRemaining)
 		}
 	})
@@ -274,13 +274,13 @@ func TestNewOrderIsNotPolledInItsFirstSecond(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
-		pass(time.Second)
+		passTime(time.Second)
 		b.wantStates(s, "queued")
 		if n := b.up.calls(); n != 0 {
 			b.t.Errorf("%d polls within a second after the response to the order, want 0", n)
 		}
 		b.up.set("a", succeeded)
-		pass(5 * time.Second)
+		passTime(5 * time.Second)
 		b.wantEnd(s, nil)
 	})
 }
@@ -290,13 +290,13 @@ func TestErrorAfterFinalStateDoesNotFailWatch(t *testing.T) {
 		b.watch("b")
 		slow := &seen{}
 		go func() {
-			slow.end(b.hub.Watch(b.ctx, &Request{Credential: testCred, IDs: []string{"a"}}, slowly(slow.add)))
+			slow.end(b.hub.Watch(b.ctx, &Request{Credential: testCred, IDs: []string{"a"}}, deliverSlowly(slow.add)))
 		}()
-		pass(time.Second)
+		passTime(time.Second)
 		b.up.set("a", succeeded)
-		pass(5 * time.Second)
+		passTime(5 * time.Second)
 		b.up.with(func(u *upstream) { u.fail = &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "x"} })
-		pass(time.Minute)
+		passTime(time.Minute)
 		b.wantStates(slow, "queued", "succeeded")
 		b.wantEnd(slow, nil)
 	})
@@ -309,9 +309,9 @@ func TestRepeatedStateRegressionIsLoggedOnce(t *testing.T) {
 		hub := newHub(t, Config{Upstream: withLimiters(up), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		b := &bench{t, up, hub, t.Context()}
 		b.watchWith(t.Context(), Request{IDs: []string{"a"}, Goal: Settled})
-		pass(time.Second)
+		passTime(time.Second)
 		b.up.set("a", queued)
-		pass(5 * time.Minute)
+		passTime(5 * time.Minute)
 		hub.Close()
 		if n := hub.Stats().Regressions; n < 10 || strings.Count(log.String(), "older state dropped") != 1 {
 			t.Errorf("%d records were dropped, and the log is\n%s", n, log.String())

@@ -45,25 +45,25 @@ func newAgenda(cfg *Config, durations *history.Durations, cred catalog.Credentia
 	}
 }
 
-// stream connects a watch to the dispatcher that delivers its events. It also stores the error that ended the watch early. It is
-// guarded by the mu of the watcher's agenda.
+// stream connects a watch to the dispatcher that delivers its events. It also stores the error that ended the watch early. It
+// is guarded by the mu of the watcher's agenda.
 type stream struct {
 	notify func()   // called when there may be an event to deliver
 	trace  TraceRef // trace of the call that started the watch
 	err    error    // error that ended the watch before it reached its goal; nil if no error has ended it
 }
 
-// fail ends the watch with err, unless an earlier error has already ended it. The changes that the watch has not delivered yet
-// are delivered before the error.
-func (s *stream) fail(err error) {
+// endWithError ends the watch with err, unless an earlier error has already ended it. The changes that the watch has not
+// delivered yet are delivered before the error.
+func (s *stream) endWithError(err error) {
 	if s.err == nil {
 		s.err = err
 		s.notify()
 	}
 }
 
-// ensure returns the generation with the given ID, and creates it if necessary.
-func (a *agenda) ensure(id string, now time.Time) *generation {
+// ensureGeneration returns the generation with the given ID, and creates it if necessary.
+func (a *agenda) ensureGeneration(id string, now time.Time) *generation {
 	e := a.generations[id]
 	if e == nil {
 		e = newGeneration(id, now, a.cfg.Seed)
@@ -82,9 +82,9 @@ func (a *agenda) markIdle(e *generation, now time.Time) {
 	a.queue.wakeBy(a.pruneAt)
 }
 
-// prune removes the generations that no longer need to be kept, and returns the time when it must be called again. It does its
-// work at most once a second, because it visits all generations.
-func (a *agenda) prune(now time.Time) time.Time {
+// pruneGenerations removes the generations that no longer need to be kept, and returns the time when it must be called again.
+// It does its work at most once a second, because it visits all generations.
+func (a *agenda) pruneGenerations(now time.Time) time.Time {
 	if now.Before(a.pruneAt) {
 		return a.pruneAt
 	}
@@ -108,7 +108,7 @@ func (a *agenda) prune(now time.Time) time.Time {
 			kept++
 			return false
 		}
-		a.queue.remove(e)
+		a.queue.removeGeneration(e)
 		delete(a.generations, e.id)
 		return true
 	})
@@ -120,7 +120,7 @@ func (a *agenda) prune(now time.Time) time.Time {
 // ensure that the generation's states, charge and events are recorded soon after they occur. The polls stop when the charge is
 // final, or when the order is older than keepTime.
 func (a *agenda) isKept(e *generation, now time.Time) bool {
-	return e.kept && now.Sub(e.created) < keepTime && !e.reached(Settled, now, a.cfg.RefundWindow)
+	return e.kept && now.Sub(e.created) < keepTime && !e.hasReached(Settled, now, a.cfg.RefundWindow)
 }
 
 // mustPoll reports whether a generation must be polled, either for a watcher whose goal is not reached yet or for an order
@@ -130,7 +130,7 @@ func (a *agenda) mustPoll(e *generation, now time.Time) bool {
 		return true
 	}
 	for _, c := range e.subscribers {
-		if !e.reached(c.goal, now, a.cfg.RefundWindow) {
+		if !e.hasReached(c.goal, now, a.cfg.RefundWindow) {
 			return true
 		}
 	}
@@ -147,7 +147,7 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// coveredByList returns the generations that a list request would poll now. The parameter limit is their maximum number.
+// coveredByList returns the generations that a list request would poll now, at most limit of them.
 func (a *agenda) coveredByList(limit int, now time.Time) (served []*generation) {
 	if !a.list.isUsable(now) {
 		return nil
@@ -164,9 +164,9 @@ func (a *agenda) coveredByList(limit int, now time.Time) (served []*generation) 
 }
 
 // nextSweep returns the time when the next sweep (list request) is due. The more often individual reads would poll the
-// generations with a current state, the sooner the sweep is due. The parameter everything means that a watch of all generations
-// is open. Sweeps are then more frequent, because only they find generations that this process did not order.
-func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
+// generations with a current state, the sooner the sweep is due. If isAllWatched is true, a watch of all generations is open.
+// Sweeps are then more frequent, because only they find generations that this process did not order.
+func (a *agenda) nextSweep(isAllWatched bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range a.coveredByList(len(a.order), now) {
 		if e.fresh && e.polling.gap > 0 {
@@ -174,7 +174,7 @@ func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 		}
 	}
 	every := schedule.SweepGap(squares, a.cfg.bounds())
-	if everything {
+	if isAllWatched {
 		every = min(every, max(a.cfg.MaxInterval/2, a.cfg.MinInterval))
 	}
 	return a.list.sweptAt.Add(schedule.Jitter(every, a.list.jitter))
@@ -185,10 +185,10 @@ func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 func (a *agenda) pollAt(e *generation, due time.Time) {
 	e.polling.due = due
 	if len(e.subscribers) == 0 && !e.kept || e.polling.inFlight {
-		a.queue.remove(e)
+		a.queue.removeGeneration(e)
 		return
 	}
-	a.queue.put(e)
+	a.queue.putGeneration(e)
 	a.queue.wakeBy(due)
 }
 
@@ -199,8 +199,8 @@ func (a *agenda) readSingly(e *generation, now time.Time) {
 	a.pollAt(e, earliest(e.polling.due, now))
 }
 
-// pollAfter schedules the next poll of a generation after the given gap, changed by up to a tenth. The parameter jitter is a
-// random number in [0, 1) that determines the change.
+// pollAfter schedules the next poll of a generation after the given gap, changed by up to a tenth. jitter is a random number in
+// [0, 1) that determines the change.
 func (a *agenda) pollAfter(e *generation, gap time.Duration, jitter float64, now time.Time) {
 	e.polling.gap = gap
 	a.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))
@@ -217,8 +217,8 @@ func (a *agenda) scheduleNext(e *generation, now time.Time) {
 	a.pollAfter(e, curve.Gap(age, a.cfg.bounds()), e.polling.random.Draw(), now)
 }
 
-// retry schedules the next poll of a generation after a failed one. longest is the maximum delay without jitter.
-func (a *agenda) retry(e *generation, err error, longest time.Duration, now time.Time) {
+// retryPoll schedules the next poll of a generation after a failed one. longest is the maximum delay without jitter.
+func (a *agenda) retryPoll(e *generation, err error, longest time.Duration, now time.Time) {
 	e.polling.failures++
 	e.polling.lastErr = err.Error()
 	a.pollAfter(e, schedule.Backoff(e.polling.failures, a.cfg.MinInterval, longest), e.polling.random.Draw(), now)
@@ -228,8 +228,9 @@ func (a *agenda) historyOf(e *generation) history.Key {
 	return history.Key{Tenant: a.cred.Tenant, Model: e.state.ModelID}
 }
 
-// nextPoll returns the time of the next poll of a generation. If sweeps (list requests) poll the generation, this is the time of
-// the next sweep or of the next individual read, whichever is earlier. Otherwise, it is the time of the next individual read.
+// nextPoll returns the time of the next poll of a generation. If sweeps (list requests) poll the generation, this is the time
+// of the next sweep or of the next individual read, whichever is earlier. Otherwise, it is the time of the next individual
+// read.
 func (a *agenda) nextPoll(e *generation) time.Time {
 	if e.listing.hint != nil || a.list.sweepAt.Before(e.listing.readSinglyUntil) {
 		return e.polling.due
@@ -274,7 +275,7 @@ func (a *agenda) condition() Condition {
 // isStale reports whether a generation's state is so old that it must be read again before it is delivered. A settled
 // state is never stale, because it can't change. The exception is a deletion that was only inferred from 404s.
 func (a *agenda) isStale(e *generation, now time.Time) bool {
-	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.isPresumedDeleted()
+	over := e.hasReached(Settled, now, a.cfg.RefundWindow) && !e.isPresumedDeleted()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval
 }
 

@@ -25,11 +25,11 @@ func TestAttackByWatchesWithRejectedAPIKeysLeavesNoState(t *testing.T) {
 				Credential: catalog.Forwarded(catalog.NewSecret(fmt.Sprint("made-up-", n))), IDs: ids[:1+n%len(ids)],
 			})
 		}
-		pass(500 * time.Millisecond)
+		passTime(500 * time.Millisecond)
 		if s := b.hub.Stats(); s.Pollers != keys || s.Watches != keys {
 			t.Fatalf("%d pollers and %d watches, want %d of each", s.Pollers, s.Watches, keys)
 		}
-		pass(2 * time.Second)
+		passTime(2 * time.Second)
 		for _, s := range all {
 			b.wantEnd(s, errRejected)
 		}
@@ -45,13 +45,13 @@ func TestWatchWaitsWhileSharedAPIKeyIsRejected(t *testing.T) {
 		b.up.fail = errRejected
 		held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held") })
 		s := b.watchWith(b.ctx, Request{Credential: held, IDs: ids})
-		pass(5 * time.Minute)
+		passTime(5 * time.Minute)
 		if ended, err := s.done(); ended {
 			t.Fatalf("the watch ended with %v", err)
 		}
 		b.up.with(func(u *upstream) { u.fail = nil })
-		pass(2 * time.Minute)
-		if got := s.look(); len(got.updates) != 100 || len(got.caughtUp) != 1 {
+		passTime(2 * time.Minute)
+		if got := s.copyEvents(); len(got.updates) != 100 || len(got.caughtUp) != 1 {
 			t.Errorf("%d states were delivered, want 100; caught up with %v", len(got.updates), got.caughtUp)
 		}
 	})

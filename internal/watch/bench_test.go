@@ -175,8 +175,8 @@ type delivered struct {
 	ended      bool
 }
 
-// look returns a copy of the events so far. If the watch has ended, the copy also contains the watch's error.
-func (s *seen) look() delivered {
+// copyEvents returns a copy of the events so far. If the watch has ended, the copy also contains the watch's error.
+func (s *seen) copyEvents() delivered {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.delivered
@@ -184,14 +184,14 @@ func (s *seen) look() delivered {
 
 func (s *seen) states() []string {
 	var out []string
-	for _, u := range s.look().updates {
+	for _, u := range s.copyEvents().updates {
 		out = append(out, u.State.String())
 	}
 	return out
 }
 
 func (s *seen) done() (bool, error) {
-	now := s.look()
+	now := s.copyEvents()
 	return now.ended, now.err
 }
 
@@ -271,8 +271,8 @@ func (b *bench) watchWith(ctx context.Context, req Request) *seen {
 	return s
 }
 
-// pass sleeps for d and then waits until all due work has finished.
-func pass(d time.Duration) {
+// passTime sleeps for d and then waits until all due work has finished.
+func passTime(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }

@@ -44,23 +44,23 @@ func (u *skewed) List(ctx context.Context, cred catalog.Credential, since time.T
 	return list, nil
 }
 
-// polled watches a generation that fails after a minute and is refunded nine minutes later. The catalog's clock is
-// ahead of the hub's clock by the given duration. polled returns the states that the watch receives and the number of
-// requests.
-func polled(t *testing.T, by time.Duration) (states []string, polls int) {
+// pollSkewed watches a generation that fails after a minute and is refunded nine minutes later. The catalog's clock
+// is ahead of the hub's clock by the given duration. pollSkewed returns the states that the watch receives and the
+// number of requests.
+func pollSkewed(t *testing.T, by time.Duration) (states []string, polls int) {
 	synctest.Test(t, func(t *testing.T) {
 		up := &skewed{newUpstream(map[string]catalog.State{"a": queued}), by, time.Now()}
 		hub := newHub(t, Config{Upstream: withLimiters(up)})
 		b := &bench{t, up.upstream, hub, t.Context()}
 		s := b.watchWith(t.Context(), Request{IDs: []string{"a"}, Goal: Settled})
-		pass(time.Minute)
+		passTime(time.Minute)
 		up.set("a", failed)
-		pass(9 * time.Minute)
+		passTime(9 * time.Minute)
 		if ended, err := s.done(); ended {
 			t.Errorf("clock ahead by %v: the watch ended with %v before the refund", by, err)
 		}
 		up.set("a", refunded)
-		pass(time.Minute)
+		passTime(time.Minute)
 		b.wantEnd(s, nil)
 		states, polls = s.states(), up.calls()
 	})
@@ -68,12 +68,12 @@ func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 }
 
 func TestClockSkewNeitherEndsWatchEarlyNorAddsPolls(t *testing.T) {
-	want, usual := polled(t, 0)
+	want, usual := pollSkewed(t, 0)
 	if !slices.Equal(want, []string{"queued", "failed", "refunded"}) || usual < 10 {
 		t.Fatalf("with equal clocks: delivered %v after %d polls", want, usual)
 	}
 	for _, by := range []time.Duration{-24 * time.Hour, 24 * time.Hour, -time.Hour, time.Hour} {
-		if states, polls := polled(t, by); !slices.Equal(states, want) || polls > usual || polls < usual/2 {
+		if states, polls := pollSkewed(t, by); !slices.Equal(states, want) || polls > usual || polls < usual/2 {
 			t.Errorf("clock ahead by %v: delivered %v after %d polls, want %v after about %d", by, states, polls, want, usual)
 		}
 	}
@@ -93,11 +93,11 @@ func TestRefundWindowStartsAtTerminalTimeFromCatalog(t *testing.T) {
 			hub := newHub(t, Config{Upstream: withLimiters(up)})
 			b := &bench{t, up.upstream, hub, t.Context()}
 			s := b.watchWith(t.Context(), Request{IDs: []string{"a"}, Goal: Settled})
-			pass(max(0, want-time.Second))
+			passTime(max(0, want-time.Second))
 			if ended, _ := s.done(); ended != (want == 0) {
 				t.Errorf("clock ahead by %v: watch ended: %v; it should end after %v", by, ended, want)
 			}
-			pass(2 * time.Second)
+			passTime(2 * time.Second)
 			b.wantEnd(s, nil)
 		})
 	}

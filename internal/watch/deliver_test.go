@@ -22,12 +22,12 @@ func TestWatcherPanicDoesNotAffectOtherWatchers(t *testing.T) {
 				panic("the watcher panics")
 			})
 		}()
-		pass(time.Second)
+		passTime(time.Second)
 		if text := fmt.Sprint(<-caught); !strings.Contains(text, "the watcher panics") {
 			b.t.Errorf("the panic has the value %s", text)
 		}
 		b.up.set("a", succeeded)
-		pass(10 * time.Second)
+		passTime(10 * time.Second)
 		b.wantStates(other, "queued", "succeeded")
 		if n := b.hub.Stats().Watches; n != 0 {
 			b.t.Errorf("%d watches are left", n)
@@ -52,7 +52,7 @@ func TestNoEventIsDeliveredAfterWatchEnds(t *testing.T) {
 					delivered = -1000
 				}()
 			}
-			pass(time.Second)
+			passTime(time.Second)
 			hub.Observe(ctx, testCred, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version(), true)
 			cancel() // at this point, some watches have not received anything yet
 			synctest.Wait()

@@ -59,20 +59,21 @@ func (d *dispatcher) startWorker() {
 	}
 	w := &worker{}
 	d.worker = w
-	w.timer = time.AfterFunc(cmp.Or(d.checkAfter, handoff), func() { d.inspect(w) })
-	go d.serve(w)
+	w.timer = time.AfterFunc(cmp.Or(d.checkAfter, handoff), func() { d.inspectWorker(w) })
+	go d.serveQueue(w)
 }
 
-// serve runs deliveries until the queue is empty or another worker has replaced w.
-func (d *dispatcher) serve(w *worker) {
-	for one := d.take(w); one != nil; one = d.take(w) {
-		one.run(w)
+// serveQueue runs deliveries until the queue is empty or another worker has replaced w.
+func (d *dispatcher) serveQueue(w *worker) {
+	for one := d.takeDelivery(w); one != nil; one = d.takeDelivery(w) {
+		one.runTurn(w)
 		w.progress.Add(1)
 	}
 }
 
-// take removes and returns the next delivery from the queue. It returns nil if the queue is empty or the worker was replaced.
-func (d *dispatcher) take(w *worker) *delivery {
+// takeDelivery removes and returns the next delivery from the queue. It returns nil if the queue is empty or the worker was
+// replaced.
+func (d *dispatcher) takeDelivery(w *worker) *delivery {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.worker != w {
@@ -93,9 +94,9 @@ func (d *dispatcher) take(w *worker) *delivery {
 	return nil
 }
 
-// inspect replaces the worker if it has made no progress since the last inspection. If a delivery blocks the worker, inspect
-// also limits the time for which the delivery may continue to block.
-func (d *dispatcher) inspect(w *worker) {
+// inspectWorker replaces the worker if it has made no progress since the last inspection. If a delivery blocks the worker,
+// inspectWorker also limits the time for which the delivery may continue to block.
+func (d *dispatcher) inspectWorker(w *worker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.worker != w {
@@ -122,7 +123,7 @@ func (d *dispatcher) releaseEnded() {
 		return
 	}
 	for _, one := range d.ended {
-		one.release()
+		one.releaseCaller()
 	}
 	d.ended = nil
 }
@@ -138,7 +139,7 @@ type delivery struct {
 	watcher    *watcher
 	deliver    func(Event) error
 	dispatcher *dispatcher
-	done       chan struct{} // closed to make [delivery.wait] return
+	done       chan struct{} // closed to make [delivery.awaitEnd] return
 
 	timer      *time.Timer // enqueues the delivery for its next event, unless a change enqueues it earlier
 	stallTimer *time.Timer // ends the watch if a delivery blocks for too long
@@ -151,47 +152,47 @@ type delivery struct {
 	panicValue any // value of a panic in deliver, with the stack trace; nil if there was no panic
 }
 
-// wait starts the delivery, and waits until the watch ends or the caller's context is done. When wait returns, the function
-// deliver is no longer running, unless a call to the function has stalled.
-func (d *delivery) wait() error {
-	d.ready()
+// awaitEnd starts the delivery, and waits until the watch ends or the caller's context is done. When awaitEnd returns, no call
+// to d.deliver is in progress, unless such a call has stalled.
+func (d *delivery) awaitEnd() error {
+	d.requestTurn()
 	select {
 	case <-d.done:
 	case <-d.ctx.Done():
-		d.cancel(context.Cause(d.ctx))
+		d.cancelWatch(context.Cause(d.ctx))
 		<-d.done
 	}
 	if d.panicValue != nil {
-		panic(d.panicValue) // repeats the panic of the function deliver on the goroutine that called Watch
+		panic(d.panicValue) // repeats the panic of d.deliver on the goroutine that called Watch
 	}
 	return d.err
 }
 
-// ready enqueues the delivery.
-func (d *delivery) ready() {
+// requestTurn enqueues the delivery.
+func (d *delivery) requestTurn() {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
 	d.dispatcher.enqueue(d)
 }
 
-// run delivers pending events of the watch, up to the limit of a turn. It stops earlier if the watch has ended, or if another
-// worker has replaced w. The dispatcher does not notice if a delivery blocks a replaced worker, so such a worker must deliver
-// no further events.
-func (d *delivery) run(w *worker) {
+// runTurn delivers pending events of the watch, up to the limit of a turn. It stops earlier if the watch has ended, or if
+// another worker has replaced w. The dispatcher does not notice if a delivery blocks a replaced worker, so such a worker must
+// deliver no further events.
+func (d *delivery) runTurn(w *worker) {
 	defer d.recoverPanic()
 	for range maxEventsPerTurn {
 		s := d.watcher.nextStep(time.Now())
 		switch {
 		case s.event != nil:
 		case s.err != nil || s.done:
-			d.finish(s.err)
+			d.finishWatch(s.err)
 			return
 		default:
-			d.park(s.next)
+			d.endTurn(s.next)
 			return
 		}
-		if err := d.send(s); err != nil {
-			d.finish(err)
+		if err := d.deliverStep(s); err != nil {
+			d.finishWatch(err)
 			return
 		}
 		w.progress.Add(1)
@@ -199,7 +200,7 @@ func (d *delivery) run(w *worker) {
 			break
 		}
 	}
-	d.park(time.Now())
+	d.endTurn(time.Now())
 }
 
 // mustYield reports whether the worker w must stop delivering events, because the watch has ended or another worker has
@@ -210,8 +211,8 @@ func (d *delivery) mustYield(w *worker) bool {
 	return d.ended || d.dispatcher.worker != w
 }
 
-// send delivers the event of a step. It returns nil if the function deliver has skipped the event.
-func (d *delivery) send(s step) error {
+// deliverStep delivers the event of a step. It returns nil if d.deliver has skipped the event.
+func (d *delivery) deliverStep(s step) error {
 	delivered := d.tracer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
 	err := d.deliver(*s.event)
 	if delivered != nil {
@@ -224,7 +225,7 @@ func (d *delivery) send(s step) error {
 	return err
 }
 
-// recoverPanic ends the watch after a panic in the function deliver.
+// recoverPanic ends the watch after a panic in d.deliver.
 func (d *delivery) recoverPanic() {
 	if value := recover(); value != nil {
 		d.dispatcher.mu.Lock()
@@ -232,35 +233,35 @@ func (d *delivery) recoverPanic() {
 			d.panicValue = fmt.Errorf("%v\n%s", value, debug.Stack())
 		}
 		d.dispatcher.mu.Unlock()
-		d.finish(nil)
+		d.finishWatch(nil)
 	}
 }
 
-// park ends the delivery's current turn on a worker, and schedules its next turn for the given time.
-func (d *delivery) park(next time.Time) {
+// endTurn ends the delivery's current turn on a worker, and schedules its next turn for the given time.
+func (d *delivery) endTurn(next time.Time) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
 	d.running = false
 	now := time.Now()
 	switch {
 	case d.ended:
-		d.release()
+		d.releaseCaller()
 	case d.requeue || !next.After(now):
 		d.dispatcher.enqueue(d)
 	case d.timer == nil:
-		d.timer = time.AfterFunc(next.Sub(now), d.ready)
+		d.timer = time.AfterFunc(next.Sub(now), d.requestTurn)
 	default:
 		d.timer.Reset(next.Sub(now))
 	}
 }
 
-// finish ends the watch and the delivery's current turn on a worker. It is called only during this turn.
-func (d *delivery) finish(err error) {
+// finishWatch ends the watch and the delivery's current turn on a worker. It is called only during this turn.
+func (d *delivery) finishWatch(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
 	d.running = false
 	if d.ended {
-		d.release()
+		d.releaseCaller()
 		return
 	}
 	d.ended, d.err = true, err
@@ -268,22 +269,21 @@ func (d *delivery) finish(err error) {
 	d.dispatcher.releaseEnded()
 }
 
-// cancel ends the watch from another goroutine. If a worker is delivering events of the watch, [delivery.wait] blocks until the
-// worker has finished with the watch.
-func (d *delivery) cancel(err error) {
+// cancelWatch ends the watch from another goroutine. If a worker is delivering events of the watch, [delivery.awaitEnd] blocks
+// until the worker has finished with the watch.
+func (d *delivery) cancelWatch(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
 	if !d.ended {
 		d.ended, d.err = true, err
 	}
 	if !d.running {
-		d.release()
+		d.releaseCaller()
 	}
 }
 
 // limitStall ends the watch if the delivery that blocks w takes longer than [Request.Stall]. It cannot abort the blocked call
-// to the function deliver, which returns only when the caller's request ends. The caller of limitStall must hold the
-// dispatcher's mutex.
+// to d.deliver, which returns only when the caller's request ends. The caller of limitStall must hold the dispatcher's mutex.
 func (d *delivery) limitStall(w *worker) {
 	progress := w.progress.Load()
 	if d.stallTimer != nil {
@@ -294,13 +294,13 @@ func (d *delivery) limitStall(w *worker) {
 		defer d.dispatcher.mu.Unlock()
 		if w.progress.Load() == progress && !d.released {
 			d.ended, d.err = true, ErrStalled
-			d.release()
+			d.releaseCaller()
 		}
 	})
 }
 
-// release unblocks [delivery.wait]. The caller must hold the dispatcher's mutex.
-func (d *delivery) release() {
+// releaseCaller unblocks [delivery.awaitEnd]. The caller must hold the dispatcher's mutex.
+func (d *delivery) releaseCaller() {
 	if d.released {
 		return
 	}

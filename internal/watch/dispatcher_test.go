@@ -23,9 +23,10 @@ func (b *blocked) deliver(Event) error {
 	return nil
 }
 
-// dispatched runs a test in virtual time with a hub, one generation and a single dispatcher. The function watch starts
-// a watch of the generation. It returns a channel that receives the watch's error when the watch ends.
-func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *upstream, watch func(req Request, deliver func(Event) error) chan error)) {
+// withDispatcher runs a test in virtual time with a hub, one generation and a single dispatcher. The test calls
+// startWatch to start a watch of the generation. startWatch returns a channel that receives the watch's error when
+// the watch ends.
+func withDispatcher(t *testing.T, test func(t *testing.T, hub *Hub, up *upstream, startWatch func(req Request, deliver func(Event) error) chan error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		up := newUpstream(map[string]catalog.State{"a": queued})
@@ -42,7 +43,7 @@ func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *upstream, wa
 }
 
 func TestStalledDeliveryEndsWatch(t *testing.T) {
-	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
+	withDispatcher(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		stuck, began := &blocked{free: make(chan struct{})}, time.Now()
 		err := <-watch(Request{Stall: 30 * time.Second}, stuck.deliver)
 		if took := time.Since(began); !errors.Is(err, ErrStalled) || took < 30*time.Second || took > 30*time.Second+2*handoff {
@@ -56,7 +57,7 @@ func TestStalledDeliveryEndsWatch(t *testing.T) {
 }
 
 func TestSlowDeliveryDoesNotEndWatch(t *testing.T) {
-	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
+	withDispatcher(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		var last catalog.State
 		ended := watch(Request{Stall: 30 * time.Second}, func(event Event) error {
 			time.Sleep(29 * time.Second)
@@ -74,7 +75,7 @@ func TestSlowDeliveryDoesNotEndWatch(t *testing.T) {
 }
 
 func TestCanceledWatchWaitsForItsRunningDelivery(t *testing.T) {
-	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, _ func(Request, func(Event) error) chan error) {
+	withDispatcher(t, func(t *testing.T, hub *Hub, up *upstream, _ func(Request, func(Event) error) chan error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		inside := false
@@ -92,7 +93,7 @@ func TestCanceledWatchWaitsForItsRunningDelivery(t *testing.T) {
 }
 
 func TestAllWatchersGetTheFinalStateBeforeAnyWatchEnds(t *testing.T) {
-	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
+	withDispatcher(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		const watches = 200
 		var delivered, left atomic.Int32
 		for range watches {
@@ -116,7 +117,7 @@ func TestAllWatchersGetTheFinalStateBeforeAnyWatchEnds(t *testing.T) {
 }
 
 func TestStallAfterSlowDeliveryEndsWatch(t *testing.T) {
-	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, _ func(Request, func(Event) error) chan error) {
+	withDispatcher(t, func(t *testing.T, hub *Hub, up *upstream, _ func(Request, func(Event) error) chan error) {
 		up.set("b", catalog.StateQueued)
 		var calls atomic.Int32
 		free, began := make(chan struct{}), time.Now()
@@ -140,14 +141,14 @@ func TestReplacingAnIdleWorkerStartsNoStallTimer(t *testing.T) {
 	one := &delivery{dispatcher: d, watcher: &watcher{stall: time.Second}}
 	w := &worker{serving: one} // no delivery is running, because the worker is between two deliveries
 	d.worker, w.timer = w, time.NewTimer(time.Hour)
-	d.inspect(w)
+	d.inspectWorker(w)
 	if d.worker != nil || one.stallTimer != nil {
 		t.Errorf("worker replaced: %v; watch has a stall timer: %v", d.worker == nil, one.stallTimer != nil)
 	}
 }
 
 func TestBlockedWatchersDelayOtherWatchersOnlyBriefly(t *testing.T) {
-	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
+	withDispatcher(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		stuck := &blocked{free: make(chan struct{})}
 		for range 200 {
 			watch(Request{Stall: time.Minute}, stuck.deliver)

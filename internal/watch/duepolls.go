@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// situation is the input of the method plan, which chooses the next requests for one credential.
+// situation is the input of [situation.planRequests], which chooses the next requests for one credential.
 type situation struct {
 	now          time.Time
 	limit        int         // maximum number of requests in the plan
@@ -41,8 +41,8 @@ type plan struct {
 	preferHinted bool      // value of situation.preferHinted for the next plan
 }
 
-// plan chooses the next requests. It changes nothing, and its result depends only on s.
-func (s situation) plan() (p plan) {
+// planRequests chooses the next requests. It changes nothing, and its result depends only on s.
+func (s situation) planRequests() (p plan) {
 	reads := s.singleReads(&p)
 	p.sweep = !p.next.IsZero() && !s.sweeping && !p.next.After(s.now)
 	if p.sweep && s.listFailing && len(reads) > 0 {
@@ -106,7 +106,7 @@ func (s *situation) mostUrgent(reads []candidate) (*generation, []candidate) {
 	s.preferHinted = !s.preferHinted
 	best := 0
 	for i, c := range reads {
-		if s.before(c, reads[best]) {
+		if s.comesBefore(c, reads[best]) {
 			best = i
 		}
 	}
@@ -114,7 +114,7 @@ func (s *situation) mostUrgent(reads []candidate) (*generation, []candidate) {
 	return e, slices.Delete(reads, best, best+1)
 }
 
-func (s *situation) before(a, b candidate) bool {
+func (s *situation) comesBefore(a, b candidate) bool {
 	if s.preferHinted && a.hinted != b.hinted {
 		return a.hinted
 	}

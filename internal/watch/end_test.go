@@ -15,13 +15,13 @@ func TestWatchEndsAtItsMaximumAge(t *testing.T) {
 		young := b.watch("a")
 		old := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Until: time.Now().Add(time.Hour)})
 		all := b.watchWith(b.ctx, Request{Until: time.Now().Add(time.Hour), Heartbeat: 2 * time.Hour})
-		pass(time.Hour - time.Nanosecond)
+		passTime(time.Hour - time.Nanosecond)
 		for _, s := range []*seen{old, all} {
 			if ended, err := s.done(); ended {
 				t.Errorf("the watch ends before its maximum age: %v", err)
 			}
 		}
-		pass(time.Nanosecond)
+		passTime(time.Nanosecond)
 		b.wantEnd(old, ErrExpired)
 		b.wantEnd(all, ErrExpired)
 		if ended, _ := young.done(); ended {
@@ -33,7 +33,7 @@ func TestWatchEndsAtItsMaximumAge(t *testing.T) {
 func TestDrainDeliversPendingChangesBeforeEndingWatches(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		one, many, all := b.watch("a"), b.watch("a", "b"), b.watch()
-		pass(10 * time.Second)
+		passTime(10 * time.Second)
 		b.hub.Observe(b.ctx, testCred, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version(), true)
 		b.hub.Drain()
 		synctest.Wait()
@@ -55,7 +55,7 @@ func TestDrainDeliversPendingChangesBeforeEndingWatches(t *testing.T) {
 func TestDrainEndsWatchWithoutGenerations(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		all := b.watch()
-		pass(10 * time.Second)
+		passTime(10 * time.Second)
 		b.hub.Drain()
 		synctest.Wait()
 		b.wantEnd(all, ErrDraining)
@@ -71,11 +71,11 @@ func TestLongHeartbeatIntervalDoesNotDelayEndOfWatch(t *testing.T) {
 		for i := range 6 {
 			beats(ids[i], 40*time.Minute+time.Duration(i)*time.Minute)
 		}
-		pass(time.Minute) // starts the next watch later, so that its heartbeat is due after all others
+		passTime(time.Minute) // starts the next watch later, so that its heartbeat is due after all others
 		fails := beats(ids[6], time.Hour)
-		pass(time.Minute)
+		passTime(time.Minute)
 		b.up.set(ids[6], failed)
-		pass(11 * time.Minute) // longer than the refund window, which is ten minutes
+		passTime(11 * time.Minute) // longer than the refund window, which is ten minutes
 		b.wantStates(fails, "queued", "failed")
 		b.wantEnd(fails, nil)
 	})
@@ -93,9 +93,9 @@ func TestHeartbeatsOfManyWatchesArriveOnTime(t *testing.T) {
 		for beat := time.Second; beat <= 50*time.Second; beat += 700 * time.Millisecond {
 			begin(beat)
 		}
-		pass(time.Minute)
+		passTime(time.Minute)
 		for s, beat := range all {
-			if n := len(s.look().heartbeats); n != int(time.Minute/beat) {
+			if n := len(s.copyEvents().heartbeats); n != int(time.Minute/beat) {
 				t.Errorf("a watch with the interval %v got %d heartbeats in a minute", beat, n)
 			}
 		}

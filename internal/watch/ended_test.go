@@ -30,13 +30,13 @@ func TestFinalStateInLedgerTriggersPoll(t *testing.T) {
 				if c.seen != 0 {
 					b.watchWith(b.ctx, Request{Credential: c.cred, IDs: []string{"g"}, Goal: Settled})
 				}
-				pass(time.Minute)
+				passTime(time.Minute)
 				b.up.set("g", StateOf(c.recorded.Status))
 				before := b.up.calls()
 				b.hub.Ended(map[string]ledger.State{"g": c.recorded})
-				pass(time.Millisecond)
+				passTime(time.Millisecond)
 				b.hub.Ended(map[string]ledger.State{"g": c.recorded})
-				pass(time.Millisecond)
+				passTime(time.Millisecond)
 				if reads := b.up.calls() - before; reads != c.reads {
 					t.Errorf("%d reads", reads)
 				}

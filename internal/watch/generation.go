@@ -33,7 +33,7 @@ type generation struct {
 	subscribers []subscriber
 
 	state         catalog.Generation // latest state; zero if no state is known
-	etag          string             // etag of the record as received, before fillIn added missing values
+	etag          string             // etag of the record as received, before addMissing added missing values
 	status        lifecycle.Status   // most advanced status so far; a deleted or unrecognized state does not change it
 	missing       bool               // whether the generation counts as deleted although the catalog never returned it and no order is known
 	deleted       bool               // whether a call to Easel deleted the generation, so that no later response restores it
@@ -109,13 +109,13 @@ func (e *generation) isBehind(recorded ledger.State) bool {
 // inferred from 404s will be recorded only if e.absence.Lasting is set.
 func (e *generation) recordSighting(result *pollResult) {
 	if presumed := e.isPresumedDeleted(); !presumed || e.absence.Lasting {
-		e.recording.add(Sighting{e.version(), presumed})
+		e.recording.addState(Sighting{e.version(), presumed})
 	}
 	result.changed = append(result.changed, e)
 }
 
-// update returns the latest state as an Update.
-func (e *generation) update() Update {
+// latestUpdate returns the latest state as an Update.
+func (e *generation) latestUpdate() Update {
 	return Update{Version: e.version(), Missing: e.missing}
 }
 
@@ -127,29 +127,28 @@ func (e *generation) keptUntil() time.Time {
 	return e.idleSince.Add(linger)
 }
 
-// sharedUpdate returns the latest state as an Update that all watchers share. The parameter initial selects the Update that
-// starts a watch instead of the Update that reports a change. Each Update is created at most once for each state, and never
-// modified.
-func (e *generation) sharedUpdate(initial bool) *Update {
+// sharedUpdate returns the latest state as an Update that all watchers share. If isInitial is true, the Update starts a watch.
+// Otherwise, it reports a change. Each Update is created at most once for each state, and never modified.
+func (e *generation) sharedUpdate(isInitial bool) *Update {
 	at := 0
-	if initial {
+	if isInitial {
 		at = 1
 	}
 	if e.sharedUpdates[at] == nil {
-		update := e.update()
-		update.Initial, update.Memo = initial, new(Memo)
+		update := e.latestUpdate()
+		update.Initial, update.Memo = isInitial, new(Memo)
 		e.sharedUpdates[at] = &update
 	}
 	return e.sharedUpdates[at]
 }
 
-// advance applies a record from the catalog. etag is the etag of the record as received. changed is true if watchers must be
-// notified. regressed is true if the record was dropped because its state may not follow the current state.
-func (e *generation) advance(g catalog.Generation, etag string) (changed, regressed bool) {
+// applyRecord applies a record from the catalog. etag is the etag of the record as received. mustNotify is true if watchers
+// must be notified. hasRegressed is true if the record was dropped because its state may not follow the current state.
+func (e *generation) applyRecord(g catalog.Generation, etag string) (mustNotify, hasRegressed bool) {
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // a newer response was applied first
 	}
-	e.invalidate()
+	e.discardUpdates()
 	e.absence = lifecycle.Absence{}
 	if e.isPresumedDeleted() {
 		// The generation exists after all, so its presumed deletion is undone.
@@ -157,30 +156,30 @@ func (e *generation) advance(g catalog.Generation, etag string) (changed, regres
 	}
 	if !e.mayBecome(g.State) {
 		e.state.ObserveTime = g.ObserveTime
-		changed, e.fresh = !e.fresh, true // the current state is now recent enough to be delivered; watchers are notified if it was too old before
-		return changed, true
+		mustNotify, e.fresh = !e.fresh, true // the current state is now recent enough to be delivered; watchers are notified if it was too old before
+		return mustNotify, true
 	}
-	changed = etag != e.etag || !e.fresh
+	mustNotify = etag != e.etag || !e.fresh
 	e.etag, e.fresh, e.missing = etag, true, false
 	e.status = max(e.status, StatusOf(g.State))
-	e.state = e.fillIn(g)
-	return changed, false
+	e.state = e.addMissing(g)
+	return mustNotify, false
 }
 
-// invalidate discards the shared updates, because the state has changed or no watcher is left.
-func (e *generation) invalidate() { e.sharedUpdates = [2]*Update{} }
+// discardUpdates discards the shared updates, because the state has changed or no watcher is left.
+func (e *generation) discardUpdates() { e.sharedUpdates = [2]*Update{} }
 
-// confirm records that the catalog returned the same state again.
-func (e *generation) confirm(at time.Time) {
+// confirmState records that the catalog returned the same state again.
+func (e *generation) confirmState(at time.Time) {
 	e.state.ObserveTime = latest(e.state.ObserveTime, at)
 	e.absence = lifecycle.Absence{}
-	e.invalidate()
+	e.discardUpdates()
 }
 
-// knownOtherwise reports whether a new watcher's etag differs from the etag of the generation's record in the list. This does
+// isKnownOtherwise reports whether a new watcher's etag differs from the etag of the generation's record in the list. This does
 // not prove that the state has changed, because the watcher's etag may come from a read, which returns more details than the
 // list. Only another read can show whether the state has changed.
-func (e *generation) knownOtherwise(listed string) bool {
+func (e *generation) isKnownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]
 		return sub.flags&(pending|hasEtag) == pending|hasEtag && sub.deliveredEtag != listed
@@ -214,9 +213,9 @@ func (e *generation) mayBecome(next catalog.State) bool {
 	return e.status.MayBecome(StatusOf(next))
 }
 
-// fillIn sets the model and the times of a record if they are missing. The model and the start time come from the order or an
-// earlier record. The end time is the time when this process first saw a terminal state.
-func (e *generation) fillIn(g catalog.Generation) catalog.Generation {
+// addMissing sets the model and the times of a record if they are missing. The model and the start time come from the order or
+// an earlier record. The end time is the time when this process first saw a terminal state.
+func (e *generation) addMissing(g catalog.Generation) catalog.Generation {
 	g.ModelID = cmp.Or(g.ModelID, e.modelID, e.state.ModelID)
 	g.CreateTime = cmp.Or(g.CreateTime, e.created, e.state.CreateTime)
 	if g.State.Terminal() {
@@ -233,19 +232,19 @@ func (e *generation) fillIn(g catalog.Generation) catalog.Generation {
 
 // markDeleted sets the state to deleted. It also sets the field missing if no state was ever received and there is no order.
 func (e *generation) markDeleted(now time.Time) {
-	e.invalidate()
+	e.discardUpdates()
 	e.missing = e.missing || e.state.State == 0 && !e.ordered
 	deleted := e.state
 	deleted.ID, deleted.State, deleted.File, deleted.Text = e.id, catalog.StateDeleted, nil, nil
 	deleted.ObserveTime = now
 	e.etag = catalog.Generation{ID: e.id, State: catalog.StateDeleted}.Etag()
 	e.fresh = true
-	e.state = e.fillIn(deleted)
+	e.state = e.addMissing(deleted)
 }
 
-// exists reports whether the generation is known to exist or to have existed. If so, a single 404 does not prove that it is
-// deleted.
-func (e *generation) exists() bool {
+// isKnownToExist reports whether the generation is known to exist or to have existed. If so, a single 404 does not prove that
+// it is deleted.
+func (e *generation) isKnownToExist() bool {
 	return e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.isPresumedDeleted()
 }
 
@@ -255,19 +254,19 @@ func (e *generation) isPresumedDeleted() bool {
 	return e.state.State == catalog.StateDeleted && !e.deleted
 }
 
-// notYetVisible reports whether this process ordered the generation so recently that the catalog may not return it yet. It
+// mayBeInvisible reports whether this process ordered the generation so recently that the catalog may not return it yet. It
 // returns false if no state is known.
-func (e *generation) notYetVisible(now time.Time) bool {
-	return e.state.State != 0 && e.justCreated(now)
+func (e *generation) mayBeInvisible(now time.Time) bool {
+	return e.state.State != 0 && e.isJustCreated(now)
 }
 
-// justCreated reports whether this process placed the order so recently that the catalog may still respond with a 404.
-func (e *generation) justCreated(now time.Time) bool {
+// isJustCreated reports whether this process placed the order so recently that the catalog may still respond with a 404.
+func (e *generation) isJustCreated(now time.Time) bool {
 	return now.Sub(e.created) < lifecycle.VisibleAfter
 }
 
-// reached reports whether the latest state is fresh and terminal and, if the goal is [Settled], the charge is final.
-func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duration) bool {
+// hasReached reports whether the latest state is fresh and terminal and, if the goal is [Settled], the charge is final.
+func (e *generation) hasReached(goal Goal, now time.Time, refundWindow time.Duration) bool {
 	if !e.fresh || !e.state.State.Terminal() {
 		return false
 	}
@@ -307,15 +306,14 @@ func (e *generation) waitingSince() time.Time { return latest(e.state.ObserveTim
 
 // duration returns the duration of a generation that succeeded. It returns 0 if the duration is unknown or already in the
 // history. It prefers the catalog's start and end times, because both are from the same clock. Without them, it uses local
-// times, but only if the previous state is known and not terminal. The parameter before is the previous state that this process
-// saw.
-func (e *generation) duration(g catalog.Generation, before catalog.State) time.Duration {
+// times, but only if previousState, the previous state that this process saw, is known and not terminal.
+func (e *generation) duration(g catalog.Generation, previousState catalog.State) time.Duration {
 	switch {
 	case g.State != catalog.StateSucceeded || e.learned:
 		return 0
 	case !g.CreateTime.IsZero() && !g.TerminalTime.IsZero():
 		return g.TerminalTime.Sub(g.CreateTime)
-	case before != 0 && !before.Terminal():
+	case previousState != 0 && !previousState.Terminal():
 		return e.state.TerminalTime.Sub(e.startTime())
 	}
 	return 0
@@ -326,7 +324,7 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {
-		if least = min(least, c.unfinished(listed)); least <= 1 {
+		if least = min(least, c.unfinishedCount(listed)); least <= 1 {
 			return 1
 		}
 	}

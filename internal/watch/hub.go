@@ -59,12 +59,12 @@ func (h *Hub) Stats() Stats { return h.snapshot(false).Stats }
 // Snapshot returns the state of the hub. Unlike [Hub.Stats], it also includes lists of the credentials and of the generations.
 func (h *Hub) Snapshot() Snapshot {
 	s := h.snapshot(true)
-	s.shorten()
+	s.shortenLists()
 	return s
 }
 
-// snapshot returns the state of the hub. If listed is true, the state includes the lists of credentials and generations.
-func (h *Hub) snapshot(listed bool) Snapshot {
+// snapshot returns the state of the hub. If withLists is true, the state includes the lists of credentials and generations.
+func (h *Hub) snapshot(withLists bool) Snapshot {
 	now := time.Now()
 	h.mu.Lock()
 	s, tenants := Snapshot{Time: now, Stats: h.ended}, slices.Collect(maps.Values(h.tenants))
@@ -74,10 +74,10 @@ func (h *Hub) snapshot(listed bool) Snapshot {
 	s.Stats.Ready = max(1, s.Stats.Rate)
 	for _, t := range tenants {
 		t.mu.Lock()
-		s.add(t, listed)
+		s.addTenant(t, withLists)
 		t.mu.Unlock()
 	}
-	s.count()
+	s.countTotals()
 	return s
 }
 
@@ -95,7 +95,7 @@ func (h *Hub) Close() {
 		t.mu.Lock()
 		generations := slices.Clone(t.order)
 		t.mu.Unlock()
-		t.record(ctx, generations)
+		t.recordStates(ctx, generations)
 	}
 }
 
@@ -133,7 +133,7 @@ func (h *Hub) Drain() {
 func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error) error {
 	d := &delivery{tracer: h.cfg.Tracer, ctx: ctx, deliver: deliver, done: make(chan struct{})}
 	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
-	w := newWatcher(req, d.ready, h.cfg.Tracer.TraceRef(ctx))
+	w := newWatcher(req, d.requestTurn, h.cfg.Tracer.TraceRef(ctx))
 	d.watcher = w
 	h.watches.Add(1)
 	defer h.watches.Add(-1)
@@ -141,18 +141,18 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 		h.orderWatches.Add(1)
 		defer h.orderWatches.Add(-1)
 	}
-	t := h.find(req.Credential, true)
-	t.begin(w, req, time.Now())
+	t := h.findTenant(req.Credential, true)
+	t.beginWatch(w, req, time.Now())
 	if h.drained.Load() { // if Drain is called after this check, Drain itself ends this watch
-		w.fail(ErrDraining)
+		w.endWithError(ErrDraining)
 	}
 	t.mu.Unlock()
 	defer func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.end(w, time.Now())
+		t.endWatch(w, time.Now())
 	}()
-	return d.wait()
+	return d.awaitEnd()
 }
 
 // Peek returns the latest state of a watched generation. ok is false if the generation is not watched, if its known state
@@ -160,7 +160,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.withGeneration(cred, id, func(_ *tenant, e *generation) {
 		if e.fresh && len(e.subscribers) > 0 && !e.isPresumedDeleted() {
-			update, ok = e.update(), true
+			update, ok = e.latestUpdate(), true
 		}
 	})
 	return update, ok
@@ -170,29 +170,29 @@ func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) 
 // with a 404. ok is false for any other generation, and for a deleted one.
 func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.withGeneration(cred, id, func(_ *tenant, e *generation) {
-		if e.notYetVisible(time.Now()) && !e.deleted {
-			update, ok = e.update(), true
+		if e.mayBeInvisible(time.Now()) && !e.deleted {
+			update, ok = e.latestUpdate(), true
 		}
 	})
 	return update, ok
 }
 
 // Observe applies a record that a call has read from the catalog, so that watchers receive it too. It returns the hub's latest
-// state of the generation, which is never older than the last state delivered to a watcher. The parameter lacking means that
-// the ledger does not have the state of the record yet. Observe then waits up to a second until the state is recorded. ctx is
-// used only for its trace.
-func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, lacking bool) Update {
+// state of the generation, which is never older than the last state delivered to a watcher. If isUnrecorded is true, the ledger
+// does not have the state of the record yet. Observe then waits up to a second until the state is recorded. ctx is used only
+// for its trace.
+func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, isUnrecorded bool) Update {
 	update := Update{Version: read}
-	h.apply(ctx, cred, read.ID, lacking, func(t *tenant, e *generation, result *pollResult, now time.Time) {
+	h.updateGeneration(ctx, cred, read.ID, isUnrecorded, func(t *tenant, e *generation, result *pollResult, now time.Time) {
 		e.recording.etag = read.Etag
-		if lacking {
+		if isUnrecorded {
 			e.recording.etag = ""
 		}
-		t.observe(e, read, result, now)
-		if lacking && len(result.changed) == 0 {
+		t.observeRecord(e, read, result, now)
+		if isUnrecorded && len(result.changed) == 0 {
 			e.recordSighting(result)
 		}
-		update = e.update()
+		update = e.latestUpdate()
 	})
 	return update
 }
@@ -203,20 +203,20 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 // tenant, the new generation is polled only while it is watched. ctx is used only for its trace.
 func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) (update Update) {
 	answered := g.Version()
-	h.apply(ctx, cred, g.ID, true, func(t *tenant, e *generation, result *pollResult, now time.Time) {
+	h.updateGeneration(ctx, cred, g.ID, true, func(t *tenant, e *generation, result *pollResult, now time.Time) {
 		e.modelID, e.created, e.orderRef = modelID, placed, result.found
 		e.kept = cred.IsShared() && len(t.generations) <= maxKept
 		e.recording.etag = ""
 		if g.State == catalog.StateQueued { // the ledger already has this state, because it records each new order as queued
 			e.recording.etag = answered.Etag
 		}
-		t.observe(e, answered, result, now)
+		t.observeRecord(e, answered, result, now)
 		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // the state must be recorded now, because a poll received it before the ledger had the order
 			e.recording.etag = ""
 			e.recordSighting(result)
 		}
 		t.addListed(e, now)
-		update = e.update()
+		update = e.latestUpdate()
 	})
 	return update
 }
@@ -224,7 +224,7 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 // Deleted records that a call to Easel has deleted a generation, and delivers the deletion to the watchers. States that are not
 // in the ledger yet are recorded before the deletion. ctx is used only for its trace.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
-	h.apply(ctx, cred, id, true, (*tenant).recordDeletion)
+	h.updateGeneration(ctx, cred, id, true, (*tenant).recordDeletion)
 }
 
 // HasWatches reports whether any watch is open.
@@ -265,8 +265,8 @@ func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 // PresumedDeleted records that Easel now treats a generation as deleted, because reads have returned 404 for long enough. It
 // delivers the deletion to the watchers. ctx is used only for its trace.
 func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id string) {
-	h.apply(ctx, cred, id, false, func(t *tenant, e *generation, result *pollResult, now time.Time) {
-		if !e.deleted && !e.isPresumedDeleted() && !e.justCreated(now) {
+	h.updateGeneration(ctx, cred, id, false, func(t *tenant, e *generation, result *pollResult, now time.Time) {
+		if !e.deleted && !e.isPresumedDeleted() && !e.isJustCreated(now) {
 			t.notePresumedDeleted(e, result, now, true)
 		}
 	})
@@ -279,51 +279,52 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	if outcome := catalog.ResultOf(err).Outcome; outcome != limiter.Throttled && outcome != limiter.Unavailable {
 		return
 	}
-	if t := h.find(cred, false); t != nil {
+	if t := h.findTenant(cred, false); t != nil {
 		defer t.mu.Unlock()
 		t.health.lastErr = err.Error()
 	}
 }
 
-// withGeneration calls the function f with a generation and its tenant. It holds the tenant's mutex during the call. If the hub
-// does not have the generation, it does nothing.
-func (h *Hub) withGeneration(cred catalog.Credential, id string, f func(*tenant, *generation)) {
-	t := h.find(cred, false)
+// withGeneration calls fn with a generation and its tenant. It holds the tenant's mutex during the call. If the hub does not
+// have the generation, it does nothing.
+func (h *Hub) withGeneration(cred catalog.Credential, id string, fn func(*tenant, *generation)) {
+	t := h.findTenant(cred, false)
 	if t == nil {
 		return
 	}
 	defer t.mu.Unlock()
 	if e := t.generations[id]; e != nil {
-		f(t, e)
+		fn(t, e)
 	}
 }
 
-// apply calls f for a generation while it holds the tenant's mutex. Then it records the new states and notifies the watchers.
-// If the hub does not have the generation, apply creates it, or does nothing if the parameter create is false.
-func (h *Hub) apply(ctx context.Context, cred catalog.Credential, id string, create bool, f func(*tenant, *generation, *pollResult, time.Time)) {
-	t, result, now := h.find(cred, create), &pollResult{found: h.cfg.Tracer.TraceRef(ctx)}, time.Now()
+// updateGeneration calls fn for a generation while it holds the tenant's mutex. Then it records the new states and notifies the
+// watchers. If the hub does not have the generation, updateGeneration creates it if mayCreate is true, and otherwise does
+// nothing.
+func (h *Hub) updateGeneration(ctx context.Context, cred catalog.Credential, id string, mayCreate bool, fn func(*tenant, *generation, *pollResult, time.Time)) {
+	t, result, now := h.findTenant(cred, mayCreate), &pollResult{found: h.cfg.Tracer.TraceRef(ctx)}, time.Now()
 	if t == nil {
 		return
 	}
 	e := t.generations[id]
-	if create {
-		e = t.ensure(id, now)
+	if mayCreate {
+		e = t.ensureGeneration(id, now)
 	}
 	if e != nil {
-		f(t, e, result, now)
+		fn(t, e, result, now)
 	}
 	t.mu.Unlock()
-	t.finish(ctx, result)
+	t.finishPoll(ctx, result)
 }
 
-// find returns the tenant of a credential, with its mutex locked. If there is no tenant, find starts one, or returns nil if the
-// parameter start is false.
-func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
+// findTenant returns the tenant of a credential, with its mutex locked. If there is no tenant, findTenant starts one if
+// mayStart is true, and otherwise returns nil.
+func (h *Hub) findTenant(cred catalog.Credential, mayStart bool) *tenant {
 	for {
 		h.mu.Lock()
 		t := h.tenants[cred.Tenant]
-		if t == nil && start {
-			t = h.start(cred)
+		if t == nil && mayStart {
+			t = h.startTenant(cred)
 			h.mu.Unlock()
 			return t
 		}
@@ -339,9 +340,9 @@ func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 	}
 }
 
-// start creates a tenant and starts its poller, unless the hub is closed. It returns the tenant with its mutex locked, because
-// otherwise the poller could remove it before the first watcher is added. The caller must hold mu.
-func (h *Hub) start(cred catalog.Credential) *tenant {
+// startTenant creates a tenant and starts its poller, unless the hub is closed. It returns the tenant with its mutex locked,
+// because otherwise the poller could remove it before the first watcher is added. The caller must hold mu.
+func (h *Hub) startTenant(cred catalog.Credential) *tenant {
 	t := &tenant{agenda: newAgenda(&h.cfg, &h.history, cred, time.Now())}
 	t.mu.Lock()
 	if h.tenants[cred.Tenant] = t; len(h.tenants) == 1 {
@@ -352,16 +353,16 @@ func (h *Hub) start(cred catalog.Credential) *tenant {
 	}
 	if !h.closed {
 		p := &poller{hub: h, tenant: t, random: schedule.NewSource(h.cfg.Seed, "poller")}
-		h.work.Go(p.run)
+		h.work.Go(p.runPolls)
 	}
 	return t
 }
 
-// forget removes a tenant that has ended. The caller must hold the tenant's mutex.
-func (h *Hub) forget(t *tenant) {
+// forgetTenant removes a tenant that has ended. The caller must hold the tenant's mutex.
+func (h *Hub) forgetTenant(t *tenant) {
 	t.ended = true
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.tenants, t.cred.Tenant)
-	h.ended.add(&t.stats)
+	h.ended.addCounters(&t.stats)
 }

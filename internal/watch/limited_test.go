@@ -55,8 +55,8 @@ func (l limited) ask(ctx context.Context, cred catalog.Credential, c limiter.Cla
 	return err
 }
 
-// call waits for a permit, sends a request, and reports the result to the hub.
-func (h *Hub) call(ctx context.Context, cred catalog.Credential, request func() error) {
+// callCatalog waits for a permit, sends a request, and reports the result to the hub.
+func (h *Hub) callCatalog(ctx context.Context, cred catalog.Credential, request func() error) {
 	_ = h.cfg.Upstream.(limited).ask(ctx, cred, limiter.Read, func() error {
 		err := request()
 		h.Called(cred, err)

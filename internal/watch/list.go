@@ -36,8 +36,8 @@ type list struct {
 	jitter  float64   // jitter of the next list request: a random number in [0, 1)
 }
 
-// carry stores the IDs of the generations that a list contains.
-func (l *list) carry(records []catalog.Version) {
+// storeIDs stores the IDs of the generations that a list contains.
+func (l *list) storeIDs(records []catalog.Version) {
 	l.carried = make(map[string]bool, len(records))
 	for i := range records {
 		l.carried[records[i].ID] = true
@@ -54,25 +54,25 @@ func (l *list) isUsable(now time.Time) bool {
 	return !l.failing && !now.Before(l.unusableUntil) && !now.Before(l.retryAt)
 }
 
-// recordStart records the start of a list request. The parameter jitter changes the time of the next list request.
+// recordStart records the start of a list request. jitter changes the time of the next list request.
 func (l *list) recordStart(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
 
-// recordFailure records a failed list request, and delays the next one. The parameter swept is the number of generations that
-// the request was meant to poll. The parameter least is the delay after the first failure. Each further consecutive failure
-// increases the delay.
-func (l *list) recordFailure(err error, swept int, least time.Duration, jitter float64, now time.Time) {
+// recordFailure records a failed list request, and delays the next one. sweptCount is the number of generations that the
+// request was meant to poll. leastDelay is the delay after the first failure. Each further consecutive failure increases the
+// delay.
+func (l *list) recordFailure(err error, sweptCount int, leastDelay time.Duration, jitter float64, now time.Time) {
 	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
-		l.failing = swept > 0
+		l.failing = sweptCount > 0
 	}
 	l.failures++
-	l.retryAt = now.Add(schedule.Jitter(schedule.Backoff(l.failures, least, listPause), jitter))
+	l.retryAt = now.Add(schedule.Jitter(schedule.Backoff(l.failures, leastDelay, listPause), jitter))
 }
 
-// readAnswered records that the catalog has responded to a read of one generation. If the last list request failed,
-// readAnswered rates that request as not good, and allows another one.
-func (l *list) readAnswered(now time.Time) {
+// recordReadAnswer records that the catalog has responded to a read of one generation. If the last list request failed,
+// recordReadAnswer rates that request as not good, and allows another one.
+func (l *list) recordReadAnswer(now time.Time) {
 	if l.failing {
 		l.failing = false
 		l.rateSweep(false, now)
@@ -82,8 +82,8 @@ func (l *list) readAnswered(now time.Time) {
 // rateSweep records whether a list request was good, which means that it can replace individual reads. After two consecutive
 // list requests that were not good, no list request replaces reads until listPause has passed. A list request is not good if it
 // fails although reads succeed, or if the list contains too few of the polled generations.
-func (l *list) rateSweep(good bool, now time.Time) {
-	if good {
+func (l *list) rateSweep(isGood bool, now time.Time) {
+	if isGood {
 		l.poorSweeps = 0
 		return
 	}
@@ -92,10 +92,10 @@ func (l *list) rateSweep(good bool, now time.Time) {
 	}
 }
 
-// compareRecord compares a read of a generation with the generation's hint, which is its record from the list. The parameter
-// etag is the etag from the read. If the record has the same etag, the list's records count as complete from now on, and
-// otherwise as incomplete. A hint with omitted members is not compared, because it shows nothing about other records. Finally,
-// compareRecord discards the hint.
+// compareRecord compares a read of a generation with the generation's hint, which is its record from the list. etag is the etag
+// from the read. If the record has the same etag, the list's records count as complete from now on, and otherwise as
+// incomplete. A hint with omitted members is not compared, because it shows nothing about other records. Finally, compareRecord
+// discards the hint.
 func (l *list) compareRecord(e *generation, etag string) {
 	if hint := e.listing.hint; hint != nil && len(hint.Omitted) == 0 {
 		l.fullRecords = e.listing.etag == etag

@@ -13,12 +13,12 @@ func TestOneListRequestPollsManyGenerations(t *testing.T) {
 	states, ids := generations(1000)
 	inBubble(t, states, func(b *bench) {
 		s := b.watch(ids...)
-		pass(2 * time.Second)
-		if len(s.look().updates) != 1000 || !slices.Equal(s.look().caughtUp, []int{1000}) {
-			b.t.Fatalf("after 2 s: %d updates, caught up with %v; want 1000 and [1000]", len(s.look().updates), s.look().caughtUp)
+		passTime(2 * time.Second)
+		if len(s.copyEvents().updates) != 1000 || !slices.Equal(s.copyEvents().caughtUp, []int{1000}) {
+			b.t.Fatalf("after 2 s: %d updates, caught up with %v; want 1000 and [1000]", len(s.copyEvents().updates), s.copyEvents().caughtUp)
 		}
 		before := b.up.calls()
-		pass(time.Minute)
+		passTime(time.Minute)
 		// List polls are at least 1 s apart, and their interval grows to 6 s. This minute therefore has at most 60
 		// requests.
 		n := b.up.calls() - before
@@ -29,9 +29,9 @@ func TestOneListRequestPollsManyGenerations(t *testing.T) {
 		for _, id := range ids {
 			b.up.set(id, succeeded)
 		}
-		pass(20 * time.Second)
-		if len(s.look().updates) != 2000 {
-			b.t.Errorf("%d updates, want 2000", len(s.look().updates))
+		passTime(20 * time.Second)
+		if len(s.copyEvents().updates) != 2000 {
+			b.t.Errorf("%d updates, want 2000", len(s.copyEvents().updates))
 		}
 		b.wantEnd(s, nil)
 	})
@@ -42,9 +42,9 @@ func TestGenerationsMissingFromTheListAreReadIndividually(t *testing.T) {
 	inBubble(t, states, func(b *bench) {
 		b.up.listed = func(string) bool { return false }
 		s := b.watch(ids...)
-		pass(time.Minute)
-		if len(s.look().updates) != 20 {
-			b.t.Fatalf("%d of 20 generations were delivered", len(s.look().updates))
+		passTime(time.Minute)
+		if len(s.copyEvents().updates) != 20 {
+			b.t.Fatalf("%d of 20 generations were delivered", len(s.copyEvents().updates))
 		}
 		lists := b.up.listCalls()
 		if lists > 6 {
@@ -53,7 +53,7 @@ func TestGenerationsMissingFromTheListAreReadIndividually(t *testing.T) {
 		for _, id := range ids {
 			b.up.set(id, succeeded)
 		}
-		pass(time.Minute)
+		passTime(time.Minute)
 		b.wantEnd(s, nil)
 	})
 }
@@ -61,25 +61,25 @@ func TestGenerationsMissingFromTheListAreReadIndividually(t *testing.T) {
 func TestWatchWithoutIDsIncludesNewGenerations(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": succeeded}, func(b *bench) {
 		s := b.watch()
-		pass(time.Second / 2)
+		passTime(time.Second / 2)
 		b.wantStates(s, "queued", "succeeded")
-		if !slices.Equal(s.look().caughtUp, []int{2}) {
-			b.t.Errorf("caught up with %v generations, want [2]", s.look().caughtUp)
+		if !slices.Equal(s.copyEvents().caughtUp, []int{2}) {
+			b.t.Errorf("caught up with %v generations, want [2]", s.copyEvents().caughtUp)
 		}
 		b.up.set("c", queued) // created by another client
-		pass(10 * time.Second)
+		passTime(10 * time.Second)
 		b.hub.Created(context.Background(), testCred, b.up.record("d", queued), "m", time.Now())
 		b.up.set("d", queued)
-		pass(0)
+		passTime(0)
 		b.wantStates(s, "queued", "succeeded", "queued", "queued")
-		if s.look().updates[2].Initial || s.look().updates[3].Initial {
+		if s.copyEvents().updates[2].Initial || s.copyEvents().updates[3].Initial {
 			b.t.Error("a generation that came later is marked as initial")
 		}
 		for _, id := range []string{"a", "c", "d"} {
 			b.up.set(id, succeeded)
 		}
-		pass(10 * time.Second)
-		if n := len(s.look().updates); n != 7 {
+		passTime(10 * time.Second)
+		if n := len(s.copyEvents().updates); n != 7 {
 			b.t.Errorf("got %d updates with the states %v, want 7", n, s.states())
 		}
 		if ended, _ := s.done(); ended {
@@ -92,19 +92,19 @@ func TestWatchIncludesRequestedGenerationsMissingFromList(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"listed": queued, "hidden": queued}, func(b *bench) {
 		b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "listed" } })
 		s := b.watchWith(b.ctx, Request{IDs: []string{"hidden", "listed"}, Everything: true})
-		pass(5 * time.Second)
+		passTime(5 * time.Second)
 		b.wantStates(s, "queued", "queued")
-		if !slices.Equal(s.look().caughtUp, []int{2}) {
-			b.t.Errorf("caught up with %v generations, want [2]", s.look().caughtUp)
+		if !slices.Equal(s.copyEvents().caughtUp, []int{2}) {
+			b.t.Errorf("caught up with %v generations, want [2]", s.copyEvents().caughtUp)
 		}
 		b.up.with(func(u *upstream) { u.listed = nil }) // from now on, the list also contains the generation "hidden", but each state must be delivered only once
-		pass(20 * time.Second)
+		passTime(20 * time.Second)
 		for _, id := range []string{"listed", "hidden"} {
 			b.up.set(id, succeeded)
 		}
 		b.up.set("new", queued)
-		pass(20 * time.Second)
-		if n := len(s.look().updates); n != 5 {
+		passTime(20 * time.Second)
+		if n := len(s.copyEvents().updates); n != 5 {
 			b.t.Errorf("got %d updates with the states %v, want 5", n, s.states())
 		}
 	})
@@ -124,18 +124,18 @@ func TestUnlistedGenerationsAreReadWithinPollRate(t *testing.T) {
 			known[id] = b.up.record(id, succeeded).Etag()
 		}
 		s := b.watchWith(b.ctx, Request{KnownEtags: known})
-		pass(time.Second / 2)
+		passTime(time.Second / 2)
 		other := b.watch("other")
-		pass(10 * time.Second)
+		passTime(10 * time.Second)
 		b.wantStates(other, "queued")
 		b.up.set("other", succeeded)
-		pass(10 * time.Second)
+		passTime(10 * time.Second)
 		b.wantStates(other, "queued", "succeeded")
-		if got := s.look(); len(got.caughtUp) > 0 {
+		if got := s.copyEvents(); len(got.caughtUp) > 0 {
 			b.t.Fatal("the watch caught up within 20 s, too early for 300 reads at the poll rate")
 		}
-		pass(2 * time.Minute)
-		got := s.look()
+		passTime(2 * time.Minute)
+		got := s.copyEvents()
 		if len(got.updates) != 1 || got.updates[0].ID != ids[7] || !got.updates[0].Missing || !slices.Equal(got.caughtUp, []int{301}) {
 			b.t.Errorf("delivered %v, and caught up with %v; want only %s, as deleted", s.states(), got.caughtUp, ids[7])
 		}
@@ -152,8 +152,8 @@ func TestWatchExcludesGenerationsOfOtherModels(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		none := b.watchWith(b.ctx, Request{IDs: []string{"a", "b"}, ModelID: "another"})
 		all := b.watchWith(b.ctx, Request{ModelID: "m"})
-		pass(5 * time.Second)
-		if ended, err := none.done(); !ended || err != nil || len(none.look().updates) > 0 {
+		passTime(5 * time.Second)
+		if ended, err := none.done(); !ended || err != nil || len(none.copyEvents().updates) > 0 {
 			b.t.Errorf("a watch without matching generations: ended: %v, error: %v, states: %v", ended, err, none.states())
 		}
 		b.wantStates(all, "queued", "queued")

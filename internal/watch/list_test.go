@@ -23,15 +23,15 @@ func TestFailingListRequestIsRetriedRarely(t *testing.T) {
 					if everything {
 						b.watch()
 					}
-					pass(15 * time.Second)
-					if got := s.look(); len(got.updates) != 10 || len(got.caughtUp) != 1 {
+					passTime(15 * time.Second)
+					if got := s.copyEvents(); len(got.updates) != 10 || len(got.caughtUp) != 1 {
 						b.t.Fatalf("%d of 10 generations were delivered while the list fails; caught up with %v", len(got.updates), got.caughtUp)
 					}
-					pass(45 * time.Second)
+					passTime(45 * time.Second)
 					for _, id := range ids {
 						b.up.set(id, succeeded)
 					}
-					pass(30 * time.Second)
+					passTime(30 * time.Second)
 					b.wantEnd(s, nil)
 					if n := b.up.listCalls(); n > 20 || n < 2 {
 						b.t.Errorf("%d list calls in 90 s for a list that fails, want 2 to 20", n)
@@ -52,12 +52,12 @@ func TestConstantlyChangingListAtMostDoublesTheRequests(t *testing.T) {
 				u.restless = restless
 			})
 			s := b.watch(ids...)
-			pass(2 * time.Minute)
+			passTime(2 * time.Minute)
 			calls[restless] = b.up.calls()
 			for _, id := range ids {
 				b.up.set(id, succeeded)
 			}
-			pass(20 * time.Second)
+			passTime(20 * time.Second)
 			b.wantEnd(s, nil)
 		})
 	}
@@ -71,11 +71,11 @@ func TestSlowListRequestDoesNotDelayNewWatches(t *testing.T) {
 	states["a"], states["b"], states["c"], states["d"] = queued, queued, queued, queued
 	inBubble(t, states, func(b *bench) {
 		b.watch(ids...)
-		pass(3 * time.Second)
+		passTime(3 * time.Second)
 		b.up.with(func(u *upstream) { u.listDelay = 20 * time.Second })
-		pass(3 * time.Second) // long enough for a list poll to be in flight
+		passTime(3 * time.Second) // long enough for a list poll to be in flight
 		s := b.watch("a", "b", "c", "d")
-		pass(3 * time.Second)
+		passTime(3 * time.Second)
 		b.wantStates(s, "queued", "queued", "queued", "queued")
 	})
 }
@@ -93,13 +93,13 @@ func TestNewWatchGetsLatestStateOfUnlistedGeneration(t *testing.T) {
 				b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "new" } })
 				b.hub.Created(b.ctx, testCred, b.up.record("old", queued), "m", time.Now())
 				one := b.watch("old")
-				pass(2 * forgetAfter)
+				passTime(2 * forgetAfter)
 				b.up.set("old", succeeded)
-				pass(15 * time.Second)
+				passTime(15 * time.Second)
 				b.wantEnd(one, nil)
 				s := b.watchWith(b.ctx, Request{Everything: true, KnownEtags: map[string]string{"old": b.up.record("old", c.known).Etag()}})
-				pass(time.Minute)
-				got := s.look()
+				passTime(time.Minute)
+				got := s.copyEvents()
 				if len(got.updates) != 1+c.updates || len(got.known) != c.confirmed || !slices.Equal(got.caughtUp, []int{2}) {
 					b.t.Errorf("delivered %v and %d known states, caught up with %v", s.states(), len(got.known), got.caughtUp)
 				}
@@ -121,11 +121,11 @@ func TestSlowWatcherGetsChangeOfUnlistedGeneration(t *testing.T) {
 				return s.add(event)
 			}))
 		}()
-		pass(2 * forgetAfter)
+		passTime(2 * forgetAfter)
 		b.up.set("new", running)
-		pass(5 * time.Second)
+		passTime(5 * time.Second)
 		b.up.set("old", succeeded)
-		pass(time.Minute)
+		passTime(time.Minute)
 		b.wantStates(s, "queued", "queued", "running", "succeeded")
 	})
 }
@@ -133,16 +133,16 @@ func TestSlowWatcherGetsChangeOfUnlistedGeneration(t *testing.T) {
 func TestFinishedUnlistedGenerationsAreRemovedFromMemory(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"old": succeeded, "failing": failed}, func(b *bench) {
 		s := b.watch()
-		pass(time.Second)
+		passTime(time.Second)
 		b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "new" } })
 		b.up.set("new", succeeded)
-		pass(20 * time.Minute)
+		passTime(20 * time.Minute)
 		b.wantStates(s, "succeeded", "failed", "succeeded") // the states of the generations named old, failing and new
 		if n := b.hub.Stats().Generations; n != 1 {
 			b.t.Errorf("%d generations are kept, want the listed one", n)
 		}
 		b.up.with(func(u *upstream) { u.listed = nil })
-		pass(time.Minute)
+		passTime(time.Minute)
 		if n := b.hub.Stats().Generations; n != 3 {
 			b.t.Errorf("%d generations are kept, want all that are listed", n)
 		}

@@ -34,8 +34,8 @@ func busiest(times []time.Time, window time.Duration) int {
 	return most
 }
 
-// within returns the number of times in the interval [from, to).
-func within(times []time.Time, from, to time.Time) int {
+// countWithin returns the number of times in the interval [from, to).
+func countWithin(times []time.Time, from, to time.Time) int {
 	return len(slices.DeleteFunc(slices.Clone(times), func(t time.Time) bool { return t.Before(from) || !t.Before(to) }))
 }
 
@@ -57,7 +57,7 @@ func TestPollsStayWithinRateDespiteIncompleteList(t *testing.T) {
 				for _, id := range ids {
 					b.watch(id)
 				}
-				pass(15 * time.Minute)
+				passTime(15 * time.Minute)
 				times := b.up.callTimes()
 				if most := busiest(times, 10*time.Second); most > 5*10+5 {
 					t.Errorf("%d requests within 10 s, although the rate is 5 per second", most)
@@ -84,11 +84,11 @@ func TestListedChangeIsReadWithPriority(t *testing.T) {
 			b.watch(id)
 		}
 		s := b.watch(ids[999])
-		pass(15 * time.Minute)
+		passTime(15 * time.Minute)
 		b.up.set(ids[999], succeeded)
-		pass(4 * time.Minute)
+		passTime(4 * time.Minute)
 		b.wantStates(s, "queued", "succeeded")
-		if delay := s.look().at[1].Sub(b.up.changes[ids[999]]); delay > 5*time.Second {
+		if delay := s.copyEvents().at[1].Sub(b.up.changes[ids[999]]); delay > 5*time.Second {
 			t.Errorf("the change was delivered after %v, want at most 5 s", delay)
 		}
 	})
@@ -100,21 +100,21 @@ func TestWatchOfThousandGenerationsDoesNotDelaySingleWatch(t *testing.T) {
 	inBubble(t, states, func(b *bench) {
 		b.up.listed = func(string) bool { return false }
 		b.watch(ids...)
-		pass(time.Minute)
+		passTime(time.Minute)
 		asked := time.Now()
 		s := b.watch("single")
-		pass(5 * time.Second)
-		if len(s.look().at) != 1 || s.look().at[0].Sub(asked) > time.Second {
-			t.Fatalf("the watch of one generation got states at %v, want one within a second", s.look().at)
+		passTime(5 * time.Second)
+		if len(s.copyEvents().at) != 1 || s.copyEvents().at[0].Sub(asked) > time.Second {
+			t.Fatalf("the watch of one generation got states at %v, want one within a second", s.copyEvents().at)
 		}
-		pass(time.Minute)
+		passTime(time.Minute)
 		b.up.set("single", succeeded)
-		pass(20 * time.Second)
+		passTime(20 * time.Second)
 		b.wantStates(s, "queued", "succeeded")
-		if delay := s.look().at[1].Sub(b.up.changes["single"]); delay > 10*time.Second {
+		if delay := s.copyEvents().at[1].Sub(b.up.changes["single"]); delay > 10*time.Second {
 			t.Errorf("the watch of one generation got the change after %v, want at most 10 s", delay)
 		}
-		pass(5 * time.Minute)
+		passTime(5 * time.Minute)
 		if least, _ := b.up.reads(ids); least < 1 {
 			t.Error("one of the thousand generations was never read")
 		}
@@ -128,16 +128,16 @@ func TestNewOrderIsPolledDespiteManyOtherGenerations(t *testing.T) {
 		for _, id := range ids {
 			b.watch(id)
 		}
-		pass(2 * time.Minute)
+		passTime(2 * time.Minute)
 		b.up.set("mine", queued)
 		b.hub.Created(context.Background(), testCred, b.up.record("mine", queued), "m", time.Now())
 		s := b.watch("mine")
-		pass(time.Minute)
+		passTime(time.Minute)
 		if reads, _ := b.up.reads([]string{"mine"}); reads == 0 {
 			t.Error("the generation was not read within a minute")
 		}
 		b.up.set("mine", succeeded)
-		pass(time.Minute)
+		passTime(time.Minute)
 		b.wantStates(s, "queued", "succeeded")
 	})
 }
@@ -151,15 +151,15 @@ func TestManyFinishedGenerationsDoNotDelayUpdates(t *testing.T) {
 	inBubble(t, states, func(b *bench) {
 		b.up.listed = func(id string) bool { return id[0] != 'g' }
 		all := b.watch()
-		pass(5 * time.Second)
+		passTime(5 * time.Second)
 		b.up.with(func(u *upstream) { u.listed = func(string) bool { return false } })
 		for _, id := range ids { // polling each generation by ID would need four times the poll rate
 			b.watch(id)
 		}
-		pass(2 * time.Minute)
+		passTime(2 * time.Minute)
 		b.up.set("live", succeeded)
-		pass(time.Minute)
-		if last := all.look().updates[len(all.look().updates)-1]; last.ID != "live" || last.State != succeeded {
+		passTime(time.Minute)
+		if last := all.copyEvents().updates[len(all.copyEvents().updates)-1]; last.ID != "live" || last.State != succeeded {
 			b.t.Error("a watch of all generations did not get the terminal state of its only active generation while sixty others were watched")
 		}
 	})
@@ -178,18 +178,18 @@ func TestOutageDoesNotCauseBurstOfPolls(t *testing.T) {
 				for _, id := range ids {
 					watches = append(watches, b.watch(id))
 				}
-				pass(7 * time.Minute)
+				passTime(7 * time.Minute)
 				began := time.Now()
-				normal := within(b.up.callTimes(), began.Add(-5*time.Minute), began)
+				normal := countWithin(b.up.callTimes(), began.Add(-5*time.Minute), began)
 				b.up.with(func(u *upstream) { u.fail = unreachable })
-				pass(5 * time.Minute)
+				passTime(5 * time.Minute)
 				ended := time.Now()
-				during := within(b.up.callTimes(), began, ended)
+				during := countWithin(b.up.callTimes(), began, ended)
 				b.up.with(func(u *upstream) { u.fail = nil })
 				for _, id := range ids {
 					b.up.set(id, succeeded)
 				}
-				pass(2 * 2000 / 5 * time.Second)
+				passTime(2 * 2000 / 5 * time.Second)
 				after := slices.DeleteFunc(b.up.callTimes(), func(t time.Time) bool { return t.Before(ended) })
 				for _, s := range watches {
 					b.wantEnd(s, nil)
@@ -209,14 +209,14 @@ func TestOutageDoesNotCauseBurstOfPolls(t *testing.T) {
 func TestRateLimitedCallDelaysPollsOfNewWatch(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
 		throttled := &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 100 * time.Second}
-		b.hub.call(b.ctx, testCred, func() error { return throttled })
-		pass(40 * time.Second)
+		b.hub.callCatalog(b.ctx, testCred, func() error { return throttled })
+		passTime(40 * time.Second)
 		s := b.watch("g")
-		pass(59 * time.Second)
+		passTime(59 * time.Second)
 		if n := b.up.calls(); n != 0 {
 			t.Errorf("%d polls during the pause, want 0", n)
 		}
-		pass(20 * time.Second)
+		passTime(20 * time.Second)
 		b.wantStates(s, "queued")
 	})
 }
@@ -224,12 +224,12 @@ func TestRateLimitedCallDelaysPollsOfNewWatch(t *testing.T) {
 func TestHeartbeatsReportRateLimitingOfCalls(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"g"}, Heartbeat: 5 * time.Second})
-		pass(time.Second)
-		b.hub.call(b.ctx, testCred, func() error { return &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 20 * time.Second} })
-		pass(30 * time.Second)
-		b.hub.call(b.ctx, testCred, func() error { return nil })
-		pass(30 * time.Second)
-		all := s.look().heartbeats
+		passTime(time.Second)
+		b.hub.callCatalog(b.ctx, testCred, func() error { return &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 20 * time.Second} })
+		passTime(30 * time.Second)
+		b.hub.callCatalog(b.ctx, testCred, func() error { return nil })
+		passTime(30 * time.Second)
+		all := s.copyEvents().heartbeats
 		if first, last := all[0], all[len(all)-1]; first.Condition != ConditionThrottled || first.LastError == "" || last.Condition != ConditionHealthy {
 			t.Errorf("in the pause the heartbeat is %+v, and afterwards %+v", first, last)
 		}
@@ -243,7 +243,7 @@ func TestPollerWithoutWatchersStopsAndIsRemoved(t *testing.T) {
 		hub := newHub(t, Config{Upstream: withLimiters(up)})
 		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: ids}, func(Event) error { return errEnough })
 		before := up.calls()
-		pass(24 * time.Hour)
+		passTime(24 * time.Hour)
 		if n := up.calls() - before; n > 1 {
 			t.Errorf("%d polls without watchers, want at most 1", n)
 		}

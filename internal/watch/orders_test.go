@@ -21,9 +21,9 @@ func (o *ofOwner) Covers(order ledger.Attribution) bool {
 	return order.Owner == o.owner
 }
 
-// placed returns orders, keyed by generation ID. The first argument lists generations of the owner "studio", and the
-// second argument lists generations of the owner "shop".
-func placed(own, foreign []string) map[string]ledger.Attribution {
+// placedOrders returns orders, keyed by generation ID. own lists generations of the owner "studio", and foreign
+// lists generations of the owner "shop".
+func placedOrders(own, foreign []string) map[string]ledger.Attribution {
 	all := map[string]ledger.Attribution{}
 	for _, id := range own {
 		all[id] = ledger.Attribution{Owner: "studio"}
@@ -36,7 +36,7 @@ func placed(own, foreign []string) map[string]ledger.Attribution {
 
 // updatesOf returns the sorted IDs of the generations in a watch's updates.
 func updatesOf(s *seen) (ids []string) {
-	for _, u := range s.look().updates {
+	for _, u := range s.copyEvents().updates {
 		ids = append(ids, u.ID)
 	}
 	slices.Sort(ids)
@@ -49,28 +49,28 @@ func TestWatchOfOrdersGetsEachMatchingOrderOnceAndNoOthers(t *testing.T) {
 			Everything: true, Orders: &ofOwner{owner: "studio"}, IDs: []string{"own"}, Listed: []string{"listed", "known", "unlisted"},
 			KnownEtags: map[string]string{"known": "another", "own": "another"},
 		})
-		pass(time.Minute)
-		if got := updatesOf(s); !slices.Equal(got, []string{"known", "listed", "own"}) || len(s.look().caughtUp) != 1 {
+		passTime(time.Minute)
+		if got := updatesOf(s); !slices.Equal(got, []string{"known", "listed", "own"}) || len(s.copyEvents().caughtUp) != 1 {
 			b.t.Errorf("at first the watch got %v", got)
 		}
 		for _, id := range []string{"later", "other"} {
 			b.up.set(id, queued)
 		}
-		pass(time.Minute)
+		passTime(time.Minute)
 		if n := len(updatesOf(s)); n != 3 {
 			b.t.Errorf("the watch got %v", updatesOf(s))
 		}
 		for range 3 {
-			b.hub.Placed(placed([]string{"later"}, []string{"other"}))
-			pass(time.Minute)
+			b.hub.Placed(placedOrders([]string{"later"}, []string{"other"}))
+			passTime(time.Minute)
 		}
 		b.up.set("later", running)
 		b.up.set("other", running)
-		pass(time.Minute)
+		passTime(time.Minute)
 		if got := updatesOf(s); !slices.Equal(got, []string{"known", "later", "later", "listed", "own"}) {
 			b.t.Errorf("finally the watch got %v", got)
 		}
-		for _, u := range s.look().updates {
+		for _, u := range s.copyEvents().updates {
 			if u.ID == "later" && u.Initial {
 				b.t.Error("an order that was placed later is marked as initial")
 			}
@@ -83,9 +83,9 @@ func TestWatchOfOrdersGetsEachMatchingOrderOnceAndNoOthers(t *testing.T) {
 func TestWatchOfOrdersExcludesDeletedOrder(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"gone": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
-		pass(time.Millisecond)
+		passTime(time.Millisecond)
 		b.hub.Placed(map[string]ledger.Attribution{"gone": {Owner: "studio", Deleted: true}})
-		pass(time.Minute)
+		passTime(time.Minute)
 		if got := updatesOf(s); len(got) > 0 {
 			t.Errorf("the watch got %v", got)
 		}
@@ -94,14 +94,14 @@ func TestWatchOfOrdersExcludesDeletedOrder(t *testing.T) {
 
 func TestWatchOfOrdersIncludesEarlierOrders(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"recent": queued}, func(b *bench) {
-		recent := placed([]string{"recent"}, nil)
+		recent := placedOrders([]string{"recent"}, nil)
 		early := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
-		pass(time.Millisecond)
+		passTime(time.Millisecond)
 		b.hub.Placed(recent)
 		late := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // this watch starts with a list of orders that does not contain the recent order
-		pass(time.Millisecond)
+		passTime(time.Millisecond)
 		b.hub.Placed(recent)
-		pass(10 * time.Second)
+		passTime(10 * time.Second)
 		for name, s := range map[string]*seen{"early": early, "late": late} {
 			if got := updatesOf(s); !slices.Equal(got, []string{"recent"}) {
 				b.t.Errorf("the %s watch got %v", name, got)
@@ -114,9 +114,9 @@ func TestWatchOfOrdersWorksWithAMalformedList(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"own": queued, "foreign": queued}, func(b *bench) {
 		b.up.with(func(u *upstream) { u.failList = &catalog.Error{Kind: catalog.KindMalformed, Op: "GET /generations"} })
 		s := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{}, IDs: []string{"own"}})
-		pass(10 * time.Second)
-		if got := updatesOf(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
-			b.t.Errorf("the watch got %v, and caught up with %v generations", got, s.look().caughtUp)
+		passTime(10 * time.Second)
+		if got := updatesOf(s); !slices.Equal(got, []string{"own"}) || len(s.copyEvents().caughtUp) != 1 {
+			b.t.Errorf("the watch got %v, and caught up with %v generations", got, s.copyEvents().caughtUp)
 		}
 	})
 }
@@ -130,17 +130,17 @@ func TestOrdersOfOtherOwnersAreCheckedOnce(t *testing.T) {
 		var all []*seen
 		for range watches {
 			all = append(all, b.watchWith(b.ctx, Request{Everything: true, Orders: none}))
-			pass(10 * time.Millisecond)
+			passTime(10 * time.Millisecond)
 		}
 		own := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}})
-		foreign := placed(nil, ids)
+		foreign := placedOrders(nil, ids)
 		for range 5 { // every iteration reports the same orders again, as every read of the ledger does
 			b.hub.Placed(foreign)
-			pass(time.Minute)
+			passTime(time.Minute)
 		}
 		for _, s := range all {
-			if n := len(s.look().updates); n != 0 || len(s.look().caughtUp) != 1 {
-				b.t.Fatalf("a watch without orders got %d updates, and caught up %d times", n, len(s.look().caughtUp))
+			if n := len(s.copyEvents().updates); n != 0 || len(s.copyEvents().caughtUp) != 1 {
+				b.t.Fatalf("a watch without orders got %d updates, and caught up %d times", n, len(s.copyEvents().caughtUp))
 			}
 		}
 		if n := none.asked.Load(); n != watches*others {
@@ -159,16 +159,16 @@ func TestManyNewWatchesOfOrdersNeedFewListRequests(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"own": succeeded, "foreign": queued}, func(b *bench) {
 		request := Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}}
 		b.watchWith(b.ctx, request)
-		pass(time.Minute)
+		passTime(time.Minute)
 		lists := b.up.listCalls()
 		var late []*seen
 		for range 50 {
 			late = append(late, b.watchWith(b.ctx, request))
-			pass(100 * time.Millisecond)
+			passTime(100 * time.Millisecond)
 		}
 		for _, s := range late {
-			if got := updatesOf(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
-				b.t.Fatalf("the watch got %v, and caught up %d times", got, len(s.look().caughtUp))
+			if got := updatesOf(s); !slices.Equal(got, []string{"own"}) || len(s.copyEvents().caughtUp) != 1 {
+				b.t.Fatalf("the watch got %v, and caught up %d times", got, len(s.copyEvents().caughtUp))
 			}
 		}
 		if n := b.up.listCalls() - lists; n > 3 {

@@ -30,18 +30,18 @@ type job struct {
 	since       time.Time     // for a list request: a cached list that was requested before this time is not used
 }
 
-// run plans and sends polls until the tenant is no longer needed or the hub is closed. It does not wait for responses.
-func (p *poller) run() {
+// runPolls plans and sends polls until the tenant is no longer needed or the hub is closed. It does not wait for responses.
+func (p *poller) runPolls() {
 	h := p.hub
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		jobs, next, ended := p.plan(time.Now())
+		jobs, next, ended := p.planJobs(time.Now())
 		if ended {
 			return
 		}
 		for _, j := range jobs {
-			h.work.Go(func() { p.execute(j) })
+			h.work.Go(func() { p.executeJob(j) })
 		}
 		timer.Reset(time.Until(next))
 		select {
@@ -53,46 +53,46 @@ func (p *poller) run() {
 	}
 }
 
-// plan returns the jobs that are due now, and the time at which it must be called again. If the tenant has no generations, no
-// watchers and no jobs, plan removes the tenant, and ended is true. While polling pauses after failures, plan does not remove
-// the tenant, because the tenant stores the end of the pause.
-func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
+// planJobs returns the jobs that are due now, and the time at which it must be called again. If the tenant has no generations,
+// no watchers and no jobs, planJobs removes the tenant, and hasEnded is true. While polling pauses after failures, planJobs
+// does not remove the tenant, because the tenant stores the end of the pause.
+func (p *poller) planJobs(now time.Time) (jobs []*job, next time.Time, hasEnded bool) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.limiter().SetPollRate(p.hub.pollRate())
-	next = t.prune(now)
+	next = t.pruneGenerations(now)
 	p.recordAgain(now)
 	next = earliest(next, t.recordAt)
 	if len(t.generations) == 0 && len(t.everything) == 0 && t.inFlight == 0 && t.list.sweep == nil && !t.accountRead.wanted {
 		if !now.Before(t.health.pausedUntil) {
-			p.hub.forget(t)
+			p.hub.forgetTenant(t)
 			return nil, time.Time{}, true
 		}
 		next = t.health.pausedUntil
 	}
-	jobs, again := p.jobs(now)
+	jobs, again := p.dueJobs(now)
 	t.queue.planAt = earliest(again, next)
 	return jobs, t.queue.planAt, false
 }
 
-// jobs returns the due jobs that may start now, and the time at which jobs must be planned again. If this time is zero, the
+// dueJobs returns the due jobs that may start now, and the time at which jobs must be planned again. If this time is zero, the
 // next change or response triggers the next plan.
-func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
+func (p *poller) dueJobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
-	s, refill := p.situation(now)
+	s, refill := p.currentSituation(now)
 	if t.accountRead.isDue() && s.limit > 0 {
-		jobs = append(jobs, p.readAccount())
+		jobs = append(jobs, p.newAccountJob())
 		s.limit--
 	}
-	plan := s.plan()
+	plan := s.planRequests()
 	plan.more = plan.more || t.accountRead.isDue()
 	p.preferHinted, t.queue.blocked = plan.preferHinted, plan.more && !refill.IsZero()
 	if plan.sweep {
-		jobs = append(jobs, p.sweep(now))
+		jobs = append(jobs, p.newSweepJob(now))
 	}
 	for _, e := range plan.reads {
-		jobs = append(jobs, p.read(e))
+		jobs = append(jobs, p.newReadJob(e))
 	}
 	if plan.more {
 		return jobs, refill
@@ -100,9 +100,9 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	return jobs, plan.next
 }
 
-// situation returns the input for [situation.plan], and the time when more polls may start. If this time is zero, more polls
-// may start after the next response.
-func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
+// currentSituation returns the input for [situation.planRequests], and the time when more polls may start. If this time is
+// zero, more polls may start after the next response.
+func (p *poller) currentSituation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	limit := p.limit()
 	n, again := t.limiter().Polls()
@@ -167,24 +167,25 @@ func (p *poller) urgency(e *generation, listed int, now time.Time) float64 {
 	return overdue.Seconds() / float64(e.fewestWaits(listed))
 }
 
-// read returns a job that reads one generation.
-func (p *poller) read(e *generation) *job {
+// newReadJob returns a job that reads one generation.
+func (p *poller) newReadJob(e *generation) *job {
 	p.tenant.inFlight++
 	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: e.id}, generations: []*generation{e}}
 	p.beginPoll(j, e)
 	return j
 }
 
-// readAccount returns a job that reads the account.
-func (p *poller) readAccount() *job {
+// newAccountJob returns a job that reads the account.
+func (p *poller) newAccountJob() *job {
 	t := p.tenant
 	t.inFlight++
 	t.accountRead = accountRead{inFlight: true}
 	return &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true}}
 }
 
-// sweep returns a job that requests the list. The job polls every generation that needs a poll and can be polled with the list.
-func (p *poller) sweep(now time.Time) *job {
+// newSweepJob returns a job that requests the list. The job polls every generation that needs a poll and can be polled with the
+// list.
+func (p *poller) newSweepJob(now time.Time) *job {
 	t := p.tenant
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, since: t.list.answeredAt}
 	j.generations, t.list.sweep = t.coveredByList(len(t.order), now), j
@@ -201,7 +202,7 @@ func (p *poller) sweep(now time.Time) *job {
 // beginPoll records that the job j polls a generation.
 func (p *poller) beginPoll(j *job, e *generation) {
 	e.polling.inFlight = true
-	p.tenant.queue.remove(e)
+	p.tenant.queue.removeGeneration(e)
 	j.addTo(e)
 }
 
@@ -238,8 +239,8 @@ func (j *job) addTo(e *generation) {
 	}
 }
 
-// execute sends the request of a job, applies the response, records the new states, and notifies the subscribers.
-func (p *poller) execute(j *job) {
+// executeJob sends the request of a job, applies the response, records the new states, and notifies the subscribers.
+func (p *poller) executeJob(j *job) {
 	h, cred := p.hub, p.tenant.cred
 	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
 	defer cancel()
@@ -249,7 +250,7 @@ func (p *poller) execute(j *job) {
 	case j.Account:
 		p.isNeeded(j)
 		_, result.Err = h.cfg.Upstream.Account(ctx, cred)
-		p.accountAnswered(j, result.Err)
+		p.recordAccountAnswer(j, result.Err)
 	case j.ID == "":
 		p.isNeeded(j)
 		list, err := h.cfg.Upstream.List(ctx, cred, j.since)
@@ -261,12 +262,12 @@ func (p *poller) execute(j *job) {
 		result.Err, result.State = err, read.State
 		p.applyRead(j, read, err, result)
 	}
-	p.tenant.finish(ctx, result)
+	p.tenant.finishPoll(ctx, result)
 	ended(result.Outcome)
 }
 
-// release marks a job and its generations as no longer in flight.
-func (p *poller) release(j *job) {
+// releaseJob marks a job and its generations as no longer in flight.
+func (p *poller) releaseJob(j *job) {
 	if p.tenant.list.sweep == j {
 		p.tenant.list.sweep = nil
 	} else {
@@ -284,24 +285,24 @@ func (p *poller) applyRead(j *job, read catalog.Version, err error, result *poll
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
-	p.release(j)
+	p.releaseJob(j)
 	e := j.generations[0]
 	switch {
 	case err == nil:
-		t.list.readAnswered(now)
+		t.list.recordReadAnswer(now)
 		p.recordSuccess(now)
 		t.health.read = now
 		t.list.compareRecord(e, read.Etag)
-		t.apply(e, read.Generation, read.Etag, result)
+		t.applyRecord(e, read.Generation, read.Etag, result)
 		t.scheduleNext(e, now)
 		t.applyHints(result, now)
-	case catalog.IsAbsent(err), catalog.KindOf(err) == catalog.KindNotFound && (!e.exists() || e.justCreated(now)):
-		t.list.readAnswered(now)
+	case catalog.IsAbsent(err), catalog.KindOf(err) == catalog.KindNotFound && (!e.isKnownToExist() || e.isJustCreated(now)):
+		t.list.recordReadAnswer(now)
 		p.recordSuccess(now)
-		t.notFound(e, err, result, now)
+		t.applyNotFound(e, err, result, now)
 	default: // any other error, such as a 404 from a proxy, does not show whether the generation exists
 		p.recordFailure(err, now)
-		t.retry(e, err, max(t.cfg.MaxInterval, maxPause), now)
+		t.retryPoll(e, err, max(t.cfg.MaxInterval, maxPause), now)
 	}
 }
 
@@ -312,11 +313,11 @@ func (p *poller) applyList(j *job, list *catalog.List, err error, result *pollRe
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
-	p.release(j)
+	p.releaseJob(j)
 	if err == nil {
 		t.health.read = now
 		p.recordSuccess(now)
-		t.merge(j.generations, list, result, now)
+		t.mergeList(j.generations, list, result, now)
 		return
 	}
 	// The generations that the failed list request was meant to poll are now read individually. This shows whether only list
@@ -325,18 +326,18 @@ func (p *poller) applyList(j *job, list *catalog.List, err error, result *pollRe
 	t.list.recordFailure(err, len(j.generations), t.cfg.MinInterval, p.random.Draw(), now)
 	t.beginWithoutList(now)
 	for _, e := range j.generations {
-		t.retry(e, err, t.cfg.MinInterval, now)
+		t.retryPoll(e, err, t.cfg.MinInterval, now)
 	}
 }
 
-// accountAnswered records the result of a read of the account.
-func (p *poller) accountAnswered(j *job, err error) {
+// recordAccountAnswer records the result of a read of the account.
+func (p *poller) recordAccountAnswer(j *job, err error) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
-	p.release(j)
+	p.releaseJob(j)
 	t.accountRead.inFlight = false
 	if err != nil {
 		p.recordFailure(err, now)
@@ -372,6 +373,6 @@ func (p *poller) recordAgain(now time.Time) {
 	p.hub.work.Go(func() {
 		ctx, cancel := context.WithTimeout(p.hub.ctx, retryTimeout)
 		defer cancel()
-		t.record(ctx, generations)
+		t.recordStates(ctx, generations)
 	})
 }

@@ -31,8 +31,8 @@ func (q *queue) wakeBy(t time.Time) {
 	}
 }
 
-// put adds a generation, or repositions it after its due time has changed.
-func (q *queue) put(e *generation) {
+// putGeneration adds a generation, or repositions it after its due time has changed.
+func (q *queue) putGeneration(e *generation) {
 	if e.polling.queueIndex >= 0 {
 		heap.Fix(&q.heap, int(e.polling.queueIndex))
 	} else {
@@ -40,16 +40,16 @@ func (q *queue) put(e *generation) {
 	}
 }
 
-func (q *queue) remove(e *generation) {
+func (q *queue) removeGeneration(e *generation) {
 	if e.polling.queueIndex >= 0 {
 		heap.Remove(&q.heap, int(e.polling.queueIndex))
 	}
 }
 
-// selectDue calls the function keep for each due generation. It returns the generations for which the function
-// returns true, and leaves them in the queue. It removes the other due generations from the queue. The result next is
-// the earliest time at which a generation that is not due yet becomes due, or zero if all are due.
-func (q *queue) selectDue(now time.Time, keep func(*generation) bool) (ready []*generation, next time.Time) {
+// selectDue calls isReady for each due generation. It returns the generations for which isReady returns true, and leaves them
+// in the queue. It removes the other due generations from the queue. nextDue is the earliest time at which a generation that is
+// not due yet becomes due, or zero if all are due.
+func (q *queue) selectDue(now time.Time, isReady func(*generation) bool) (ready []*generation, nextDue time.Time) {
 	for indexes := []int{0}; len(indexes) > 0; {
 		at := indexes[len(indexes)-1]
 		indexes = indexes[:len(indexes)-1]
@@ -58,20 +58,20 @@ func (q *queue) selectDue(now time.Time, keep func(*generation) bool) (ready []*
 		}
 		e := q.heap[at]
 		if e.polling.due.After(now) { // skips the generation's descendants in the heap, because none of them is due earlier
-			next = earliest(next, e.polling.due)
+			nextDue = earliest(nextDue, e.polling.due)
 			continue
 		}
 		ready = append(ready, e)
 		indexes = append(indexes, 2*at+2, 2*at+1)
 	}
 	ready = slices.DeleteFunc(ready, func(e *generation) bool {
-		kept := keep(e)
+		kept := isReady(e)
 		if !kept {
-			q.remove(e)
+			q.removeGeneration(e)
 		}
 		return !kept
 	})
-	return ready, next
+	return ready, nextDue
 }
 
 // byDue is a heap of generations, ordered by the time of their next poll.

@@ -19,12 +19,12 @@ func TestQueueReturnsDueGenerationsAfterRandomChanges(t *testing.T) {
 		for range 300 {
 			e := generations[random.IntN(len(generations))]
 			if random.IntN(4) == 0 {
-				q.remove(e)
+				q.removeGeneration(e)
 				delete(want, e)
 				continue
 			}
 			e.polling.due = begin.Add(time.Duration(random.IntN(100)) * time.Second)
-			q.put(e)
+			q.putGeneration(e)
 			want[e] = true
 			if random.IntN(10) == 0 {
 				checkDue(t, &q, want, begin.Add(time.Duration(random.IntN(100))*time.Second))

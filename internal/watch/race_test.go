@@ -90,9 +90,9 @@ type raced struct {
 	hung, wrong, leavers atomic.Int64
 }
 
-// race starts watches while their generations end, in simulated time. Each generation has two watches. Some
+// runRace starts watches while their generations end, in simulated time. Each generation has two watches. Some
 // generations have a third watch, which disconnects.
-func (r *raced) race(t *testing.T, seed uint64, generations int) {
+func (r *raced) runRace(t *testing.T, seed uint64, generations int) {
 	synctest.Test(t, func(t *testing.T) {
 		random, began := rand.New(rand.NewPCG(seed, 6)), time.Now()
 		tick := func() time.Time { return began.Add(time.Duration(random.IntN(raceTicks)) * raceTick) }
@@ -111,10 +111,10 @@ func (r *raced) race(t *testing.T, seed uint64, generations int) {
 			for range 2 {
 				from := tick()
 				r.starts[1+from.Compare(end.at)]++
-				all.Go(func() { r.follow(ctx, hub, id, from, end) })
+				all.Go(func() { r.followGeneration(ctx, hub, id, from, end) })
 			}
 			if from, stay := tick(), time.Duration(random.IntN(8))*raceTick; random.IntN(4) == 0 {
-				all.Go(func() { r.leave(ctx, hub, id, from, stay) })
+				all.Go(func() { r.leaveEarly(ctx, hub, id, from, stay) })
 			}
 		}
 		all.Wait()
@@ -123,9 +123,9 @@ func (r *raced) race(t *testing.T, seed uint64, generations int) {
 	})
 }
 
-// follow waits until the given time, and then watches a generation until the watch ends. It checks that the last
+// followGeneration waits until the given time, and then watches a generation until the watch ends. It checks that the last
 // state delivered is end's state.
-func (r *raced) follow(ctx context.Context, hub *Hub, id string, from time.Time, end finish) {
+func (r *raced) followGeneration(ctx context.Context, hub *Hub, id string, from time.Time, end finish) {
 	time.Sleep(time.Until(from))
 	var last catalog.State
 	back := false
@@ -143,8 +143,8 @@ func (r *raced) follow(ctx context.Context, hub *Hub, id string, from time.Time,
 	}
 }
 
-// leave waits until the given time, watches a generation for the given duration, and then disconnects.
-func (r *raced) leave(ctx context.Context, hub *Hub, id string, from time.Time, stay time.Duration) {
+// leaveEarly waits until the given time, watches a generation for the given duration, and then disconnects.
+func (r *raced) leaveEarly(ctx context.Context, hub *Hub, id string, from time.Time, stay time.Duration) {
 	time.Sleep(time.Until(from))
 	ctx, cancel := context.WithTimeout(ctx, stay)
 	defer cancel()
@@ -161,7 +161,7 @@ func TestWatchThatBeginsAsItsGenerationEndsGetsFinalState(t *testing.T) {
 	const generations = 50 // each generation has two watches
 	var r raced
 	for n := range races / (2 * generations) {
-		r.race(t, uint64(n), generations)
+		r.runRace(t, uint64(n), generations)
 	}
 	if r.hung.Load() != 0 || r.wrong.Load() != 0 {
 		t.Errorf("%d watches hung, and %d did not get the terminal state last", r.hung.Load(), r.wrong.Load())

@@ -16,9 +16,9 @@ const (
 // known number of replicas applies.
 func (h *Hub) DivideRate(ctx context.Context) {
 	replica := rand.Text()
-	defer h.attend(context.WithoutCancel(ctx), replica, false)
+	defer h.updateRow(context.WithoutCancel(ctx), replica, false)
 	for ctx.Err() == nil {
-		h.attend(ctx, replica, h.hasPollers())
+		h.updateRow(ctx, replica, h.hasPollers())
 		select {
 		case <-time.After(attendInterval):
 		case <-h.began:
@@ -27,12 +27,12 @@ func (h *Hub) DivideRate(ctx context.Context) {
 	}
 }
 
-// attend renews this replica's row in the ledger if the replica polls. Otherwise, it removes the row. It then stores the number
-// of replicas that have rows, or 1 if none has.
-func (h *Hub) attend(ctx context.Context, replica string, polls bool) {
+// updateRow renews this replica's row in the ledger if isPolling is true, and otherwise removes the row. It then stores the
+// number of replicas that have rows, or 1 if none has.
+func (h *Hub) updateRow(ctx context.Context, replica string, isPolling bool) {
 	ctx, cancel := context.WithTimeout(ctx, attendTimeout)
 	defer cancel()
-	if n, err := h.cfg.Ledger.Attend(ctx, replica, polls); err == nil {
+	if n, err := h.cfg.Ledger.Attend(ctx, replica, isPolling); err == nil {
 		h.replicas.Store(int64(max(1, n)))
 	}
 }

@@ -36,25 +36,25 @@ const (
 	maxRecordRetry = 30 * time.Second // maximum delay before recording is retried
 )
 
-// finish records the new states from a response, and then notifies the subscribers. If the states are not recorded within
+// finishPoll records the new states from a response, and then notifies the subscribers. If the states are not recorded within
 // recordTimeout, the subscribers are notified anyway.
-func (t *tenant) finish(ctx context.Context, result *pollResult) {
+func (t *tenant) finishPoll(ctx context.Context, result *pollResult) {
 	if len(result.changed) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	t.record(ctx, result.changed)
+	t.recordStates(ctx, result.changed)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range result.changed {
-		t.publish(e)
+		t.publishChange(e)
 	}
 }
 
-// record writes the unrecorded states of generations to the ledger. The states of each generation are written in order, oldest
-// first. If a state cannot be recorded, a retry is scheduled.
-func (t *tenant) record(ctx context.Context, generations []*generation) {
+// recordStates writes the unrecorded states of generations to the ledger. The states of each generation are written in order,
+// oldest first. If a state cannot be recorded, a retry is scheduled.
+func (t *tenant) recordStates(ctx context.Context, generations []*generation) {
 	for len(generations) > 0 {
 		generations = t.recordOldest(ctx, generations)
 	}
@@ -82,7 +82,7 @@ func (t *tenant) recordOldest(ctx context.Context, generations []*generation) (m
 			failed = true
 			continue
 		}
-		e.recording.finish(seen[n])
+		e.recording.finishState(seen[n])
 		if len(e.recording.unrecorded) > 0 {
 			more = append(more, e)
 		}
@@ -91,12 +91,12 @@ func (t *tenant) recordOldest(ctx context.Context, generations []*generation) (m
 	return more
 }
 
-// recordLater schedules a retry if failed is true. If failed is false, it resets the delay of later retries. It does nothing
-// if a retry is already scheduled.
-func (t *tenant) recordLater(failed bool, now time.Time) {
+// recordLater schedules a retry if hasFailed is true. Otherwise, it resets the delay of later retries. It does nothing if a
+// retry is already scheduled.
+func (t *tenant) recordLater(hasFailed bool, now time.Time) {
 	switch {
 	case !t.recordAt.IsZero():
-	case !failed:
+	case !hasFailed:
 		t.recordFailures = 0
 	default:
 		t.recordFailures++

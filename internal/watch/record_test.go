@@ -43,9 +43,9 @@ func (r *records) Record(ctx context.Context, cred catalog.Credential, seen []Si
 	return noRecorder{}.Record(ctx, cred, seen)
 }
 
-// become sets r.off. If off is nil, the ledger is available. Otherwise, each attempt to record states calls off and
+// setOff sets r.off. If off is nil, the ledger is available. Otherwise, each attempt to record states calls off and
 // then fails.
-func (r *records) become(off func(context.Context)) {
+func (r *records) setOff(off func(context.Context)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.off = off
@@ -102,7 +102,7 @@ func TestEachNewStateIsRecordedWithNoLockHeld(t *testing.T) {
 		hub.Observe(ctx, testCred, running.Version(), true)
 		hub.Created(ctx, testCred, catalog.Generation{ID: "d", State: catalog.StateQueued}, "m", time.Now()) // records "d running" again, because the ledger may not have this state yet
 		hub.Deleted(ctx, testCred, "d")
-		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignore) // nothing is recorded for this generation, because a single 404 proves nothing
+		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignoreEvent) // nothing is recorded for this generation, because a single 404 proves nothing
 		if want := []string{"a queued", "a failed", "c failed", "d running", "d running", "d deleted"}; !slices.Equal(ledger.all(), want) {
 			t.Errorf("the recorded states are %q", ledger.all())
 		}
@@ -135,7 +135,7 @@ func TestUnavailableLedgerDoesNotBlockWatches(t *testing.T) {
 				got := make(chan catalog.State, 10)
 				hub.follow(t, "a", func(s catalog.State) { got <- s })
 				<-got
-				ledger.become(off)
+				ledger.setOff(off)
 				up.set("a", catalog.StateFailed)
 				began := time.Now()
 				if s := <-got; s != catalog.StateFailed || time.Since(began) > hub.cfg.MaxInterval+2*recordTimeout {
@@ -149,7 +149,7 @@ func TestUnavailableLedgerDoesNotBlockWatches(t *testing.T) {
 				if n := ledger.attempts() - before; n < 10 || n > 2*10*60/int(maxRecordRetry.Seconds())+30 {
 					t.Errorf("%d attempts to record in ten minutes, want 10 to 70", n)
 				}
-				ledger.become(nil)
+				ledger.setOff(nil)
 				time.Sleep(2 * maxRecordRetry)
 				want := []string{"a running", "a failed", "a refunded", "b succeeded", "b deleted"}
 				if all := slices.Sorted(slices.Values(ledger.all())); !slices.Equal(all, slices.Sorted(slices.Values(want))) {
@@ -171,9 +171,9 @@ func TestUnavailableLedgerDoesNotBlockWatches(t *testing.T) {
 
 func TestPendingStatesAreRecordedOnClose(t *testing.T) {
 	inRecords(t, map[string]catalog.State{}, func(t *testing.T, hub *Hub, up *upstream, ledger *records) {
-		ledger.become(func(context.Context) {})
+		ledger.setOff(func(context.Context) {})
 		hub.Observe(t.Context(), testCred, catalog.Generation{ID: "a", State: catalog.StateSucceeded}.Version(), true)
-		ledger.become(nil)
+		ledger.setOff(nil)
 		hub.Close()
 		if all := ledger.all(); !slices.Equal(all, []string{"a succeeded"}) {
 			t.Errorf("the recorded states are %q", all)
@@ -183,7 +183,7 @@ func TestPendingStatesAreRecordedOnClose(t *testing.T) {
 
 func TestNumberOfUnrecordedGenerationsIsLimited(t *testing.T) {
 	inRecords(t, nil, func(t *testing.T, hub *Hub, up *upstream, ledger *records) {
-		ledger.become(func(context.Context) {})
+		ledger.setOff(func(context.Context) {})
 		for n := range maxUnrecorded + 10 {
 			hub.Observe(t.Context(), testCred, catalog.Generation{ID: fmt.Sprint(n), State: catalog.StateSucceeded}.Version(), true)
 		}
@@ -203,7 +203,7 @@ func TestUnrecordedFinalStatesAreNotOverwritten(t *testing.T) {
 		version(catalog.StateQueued, nil), version(catalog.StateRunning, &cents), version(catalog.StateFailed, nil), version(catalog.StateFailed, nil),
 		version(catalog.StateRefunded, nil), version(catalog.StateDeleted, nil), version(catalog.StateRefunded, nil), version(catalog.StateDeleted, nil),
 	} {
-		r.add(s)
+		r.addState(s)
 	}
 	var states []catalog.State
 	for _, s := range r.unrecorded {

@@ -72,9 +72,9 @@ func newPolledGeneration(t *tenant, e *generation, now time.Time) PolledGenerati
 	}
 }
 
-// add adds a tenant to the snapshot. If listed is true, it also adds the tenant's generations. The caller must hold the
-// tenant's mutex.
-func (s *Snapshot) add(t *tenant, listed bool) {
+// addTenant adds a tenant to the snapshot. If withLists is true, it also adds the tenant's generations. The caller must hold
+// the tenant's mutex.
+func (s *Snapshot) addTenant(t *tenant, withLists bool) {
 	c := newPolledCredential(t)
 	for _, e := range t.order {
 		if !t.mustPoll(e, s.Time) {
@@ -82,18 +82,18 @@ func (s *Snapshot) add(t *tenant, listed bool) {
 		}
 		c.Active++
 		s.Stats.Stalest = max(s.Stats.Stalest, s.Time.Sub(e.waitingSince()))
-		if listed {
+		if withLists {
 			s.Generations = append(s.Generations, newPolledGeneration(t, e, s.Time))
 		}
 	}
 	s.Credentials = append(s.Credentials, c)
-	s.Stats.add(&t.stats)
+	s.Stats.addCounters(&t.stats)
 	s.Stats.Generations += len(t.generations)
 }
 
-// count computes the totals in s.Stats over all credentials. It sets the fields Ready and Rate to the minimum over all
+// countTotals computes the totals in s.Stats over all credentials. It sets the fields Ready and Rate to the minimum over all
 // credentials.
-func (s *Snapshot) count() {
+func (s *Snapshot) countTotals() {
 	stats := &s.Stats
 	stats.Pollers = len(s.Credentials)
 	for i := range s.Credentials {
@@ -108,9 +108,9 @@ func (s *Snapshot) count() {
 	}
 }
 
-// shorten sorts the credentials and the generations, so that those that matter most to operators come first, and
+// shortenLists sorts the credentials and the generations, so that those that matter most to operators come first, and
 // truncates each of the two lists to maxListed entries.
-func (s *Snapshot) shorten() {
+func (s *Snapshot) shortenLists() {
 	slices.SortStableFunc(s.Credentials, func(a, b PolledCredential) int {
 		return cmp.Or(cmp.Compare(b.Condition, a.Condition), cmp.Compare(b.Active, a.Active))
 	})

@@ -11,7 +11,7 @@ func TestSnapshotListsLongestWaitingGenerationsAndCountsAll(t *testing.T) {
 	inBubble(t, states, func(b *bench) {
 		b.watch(ids...)
 		b.watch(ids[0])
-		pass(time.Minute)
+		passTime(time.Minute)
 		s := b.hub.Snapshot()
 		if len(s.Generations) != 100 || s.Stats.Active != 150 || len(s.Credentials) != 1 {
 			t.Fatalf("the snapshot has %d of %d generations and %d keys, want 100 of 150 and 1", len(s.Generations), s.Stats.Active, len(s.Credentials))
@@ -38,9 +38,9 @@ func TestSnapshotReportsOutage(t *testing.T) {
 	states, ids := generations(2)
 	inBubble(t, states, func(b *bench) {
 		b.watch(ids...)
-		pass(20 * time.Second)
+		passTime(20 * time.Second)
 		b.up.with(func(u *upstream) { u.fail = unreachable })
-		pass(time.Minute)
+		passTime(time.Minute)
 		first := b.hub.Snapshot()
 		if k := first.Credentials[0]; k.Condition != ConditionUnreachable || k.Failures < 3 || k.LastError == "" || !k.Paused.After(first.Time) {
 			t.Errorf("the key is %+v, want an unreachable and paused one", k)

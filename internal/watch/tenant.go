@@ -29,12 +29,12 @@ type tenant struct {
 	recordFailures int       // number of consecutive failed attempts to record states
 }
 
-// begin subscribes a watcher to the generations in its request. It is called before the generations are read for this watcher,
-// so that no change is missed.
-func (t *tenant) begin(w *watcher, req *Request, now time.Time) {
+// beginWatch subscribes a watcher to the generations in its request. It is called before the generations are read for this
+// watcher, so that no change is missed.
+func (t *tenant) beginWatch(w *watcher, req *Request, now time.Time) {
 	w.agenda = t.agenda
 	t.watches++
-	w.subscribe(req.IDs, now)
+	w.subscribeTo(req.IDs, now)
 	if w.everything {
 		t.everything = append(t.everything, w)
 		if w.orders != nil && t.list.carried != nil && now.Sub(t.list.answeredAt) <= t.cfg.MaxInterval {
@@ -46,31 +46,31 @@ func (t *tenant) begin(w *watcher, req *Request, now time.Time) {
 	}
 }
 
-// end removes a watcher.
-func (t *tenant) end(w *watcher, now time.Time) {
+// endWatch removes a watcher.
+func (t *tenant) endWatch(w *watcher, now time.Time) {
 	t.watches--
 	t.everything = slices.DeleteFunc(t.everything, func(one *watcher) bool { return one == w })
 	w.unsubscribe(now)
 	t.queue.wakeBy(now.Add(linger))
 }
 
-// observe applies a record that a call to Easel has read from the catalog. It schedules the next poll of the generation
+// observeRecord applies a record that a call to Easel has read from the catalog. It schedules the next poll of the generation
 // if no response has scheduled one yet, or if the generation is no longer in the queue.
-func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult, now time.Time) {
-	t.apply(e, read.Generation, read.Etag, result)
+func (t *tenant) observeRecord(e *generation, read catalog.Version, result *pollResult, now time.Time) {
+	t.applyRecord(e, read.Generation, read.Etag, result)
 	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {
 		t.scheduleNext(e, now)
 	}
 }
 
-// apply applies a record to a generation. If the record contains a change for watchers or for the ledger, apply adds the
-// generation to result. etag is the etag of the record as received.
-func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result *pollResult) {
+// applyRecord applies a record to a generation. If the record contains a change for watchers or for the ledger, applyRecord
+// adds the generation to result. etag is the etag of the record as received.
+func (t *tenant) applyRecord(e *generation, g catalog.Generation, etag string, result *pollResult) {
 	before := e.state
-	changed, regressed := e.advance(g, etag)
+	changed, regressed := e.applyRecord(g, etag)
 	switch {
 	case regressed && g.State == catalog.StateRefunded: // watchers keep the current state; only the ledger records the refund
-		e.recording.add(Sighting{catalog.Version{Generation: g, Etag: etag}, false})
+		e.recording.addState(Sighting{catalog.Version{Generation: g, Etag: etag}, false})
 		result.changed = append(result.changed, e)
 	case regressed:
 		t.countRegression(e, g)
@@ -84,33 +84,33 @@ func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result 
 	}
 }
 
-// noteChange adds a generation with a new state to result. before contains the generation's previous state. If this state is
+// noteChange adds a generation with a new state to result. previous contains the generation's previous state. If this state is
 // known and differs from the new state, noteChange also adds the change and its estimated detection delay.
-func (t *tenant) noteChange(e *generation, before catalog.Generation, result *pollResult) {
+func (t *tenant) noteChange(e *generation, previous catalog.Generation, result *pollResult) {
 	e.foundBy = result.found
 	e.recordSighting(result)
-	if before.State != 0 && before.State != e.state.State {
-		result.Changes = append(result.Changes, Change{State: e.state.State, Delay: t.detectionDelay(e, before)})
+	if previous.State != 0 && previous.State != e.state.State {
+		result.Changes = append(result.Changes, Change{State: e.state.State, Delay: t.detectionDelay(e, previous)})
 	}
 }
 
-// publish marks a generation as changed for each of its subscribers.
-func (t *tenant) publish(e *generation) {
+// publishChange marks a generation as changed for each of its subscribers.
+func (t *tenant) publishChange(e *generation) {
 	for _, c := range e.subscribers {
-		c.mark(c.at)
+		c.markChanged(c.at)
 	}
 }
 
-// detectionDelay returns the expected time between the latest change of a generation and its detection. before is the
+// detectionDelay returns the expected time between the latest change of a generation and its detection. previous is the
 // generation's previous state. The schedule predicts only changes to the states "succeeded" and "failed". For any other change,
 // all times since the last poll are assumed to be equally likely.
-func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.Duration {
+func (t *tenant) detectionDelay(e *generation, previous catalog.Generation) time.Duration {
 	ended := e.state.State == catalog.StateSucceeded || e.state.State == catalog.StateFailed
-	if before.State.Terminal() || !ended {
-		return e.state.ObserveTime.Sub(before.ObserveTime) / 2
+	if previous.State.Terminal() || !ended {
+		return e.state.ObserveTime.Sub(previous.ObserveTime) / 2
 	}
 	birth := e.startTime()
-	return t.history.LastCurve(t.historyOf(e)).Delay(before.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
+	return t.history.LastCurve(t.historyOf(e)).Delay(previous.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
 }
 
 // countRegression counts a record that was dropped because its state cannot follow the current one. Of consecutive dropped
@@ -125,32 +125,32 @@ func (t *tenant) countRegression(e *generation, g catalog.Generation) {
 		"generation", e.id, "have", e.state.State.String(), "got", g.State.String())
 }
 
-// notFound applies a 404 that the catalog itself has sent. A generation that exists or existed is treated as deleted only after
-// several 404s: see [lifecycle.Absence]. Until then, the read is retried as after a failure. If such a generation has a hint,
-// which is a record from the list that no read has confirmed yet, the hint is applied instead of the 404.
-func (t *tenant) notFound(e *generation, err error, result *pollResult, now time.Time) {
+// applyNotFound applies a 404 that the catalog itself has sent. A generation that exists or existed is treated as deleted only
+// after several 404s: see [lifecycle.Absence]. Until then, the read is retried as after a failure. If such a generation has a
+// hint, which is a record from the list that no read has confirmed yet, the hint is applied instead of the 404.
+func (t *tenant) applyNotFound(e *generation, err error, result *pollResult, now time.Time) {
 	hint := e.listing.hint
 	e.listing.hint = nil
 	switch {
-	case hint != nil && e.exists():
-		t.apply(e, *hint, hint.Etag(), result)
-	case e.justCreated(now):
+	case hint != nil && e.isKnownToExist():
+		t.applyRecord(e, *hint, hint.Etag(), result)
+	case e.isJustCreated(now):
 		if !e.fresh && e.state.State != 0 {
 			e.fresh = true
-			t.publish(e)
+			t.publishChange(e)
 		}
-	case e.exists() && !t.recordAbsence(e, now):
-		t.retry(e, err, t.cfg.MaxInterval, now)
+	case e.isKnownToExist() && !t.recordAbsence(e, now):
+		t.retryPoll(e, err, t.cfg.MaxInterval, now)
 		return
 	default:
-		t.notePresumedDeleted(e, result, now, e.exists())
+		t.notePresumedDeleted(e, result, now, e.isKnownToExist())
 	}
 	t.scheduleNext(e, now)
 }
 
 // recordAbsence records that a read has returned 404, and reports whether the generation is now treated as deleted. There are
 // two conditions: the first of the consecutive 404s is at least [lifecycle.AbsentFor] ago, and another read has succeeded since
-// then. If only the second condition is not met, the method requests a read of the account.
+// then. If only the second condition is not met, recordAbsence requests a read of the account.
 func (t *tenant) recordAbsence(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
@@ -160,12 +160,11 @@ func (t *tenant) recordAbsence(e *generation, now time.Time) bool {
 	return e.absence.Lasting
 }
 
-// notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. The
-// parameter lasting determines whether the deletion is also recorded in the ledger. It must be false if the generation was
-// never known to exist.
-func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time.Time, lasting bool) {
+// notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. If isLasting
+// is true, the deletion is also recorded in the ledger. isLasting must be false if the generation was never known to exist.
+func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time.Time, isLasting bool) {
 	before := e.state
-	e.absence.Lasting = lasting
+	e.absence.Lasting = isLasting
 	e.markDeleted(now)
 	t.noteChange(e, before, result)
 }
@@ -183,7 +182,7 @@ func (t *tenant) addListed(e *generation, now time.Time) {
 	if e.listing.seenAt.IsZero() {
 		for _, w := range t.everything {
 			if w.orders == nil && w.initialKnown && !w.isSubscribed(e) {
-				w.add(e, now)
+				w.addSubscription(e, now)
 			}
 		}
 	}
@@ -225,7 +224,7 @@ func (t *tenant) removeListed(e *generation, now time.Time) {
 	e.listing.seenAt = time.Time{}
 	for _, c := range slices.Clone(e.subscribers) {
 		if c.everything {
-			c.remove(c.at, now)
+			c.removeSubscription(c.at, now)
 		}
 	}
 }
@@ -233,66 +232,66 @@ func (t *tenant) removeListed(e *generation, now time.Time) {
 // endAll ends all watches of the tenant with the error err.
 func (t *tenant) endAll(err error) {
 	for _, w := range t.everything {
-		w.fail(err)
+		w.endWithError(err)
 	}
 	for _, e := range t.order {
 		for _, c := range e.subscribers {
-			c.fail(err)
+			c.endWithError(err)
 		}
 	}
 }
 
-// merge applies the response to a list request. The parameter swept contains the generations that the request was meant to
+// mergeList applies the response to a list request. sweptGenerations contains the generations that the request was meant to
 // poll.
-func (t *tenant) merge(swept []*generation, list *catalog.List, result *pollResult, now time.Time) {
+func (t *tenant) mergeList(sweptGenerations []*generation, list *catalog.List, result *pollResult, now time.Time) {
 	t.list.failing, t.list.failures, t.list.answeredAt = false, 0, now
 	t.noteCut(list.Cut)
 	records := list.Records
-	t.discover(records, now)
+	t.discoverListed(records, now)
 	for i := range records {
 		if e := t.generations[records[i].ID]; e != nil {
 			t.mergeRecord(e, &records[i], result, now)
 		}
 	}
 	found := 0
-	for _, e := range swept {
+	for _, e := range sweptGenerations {
 		if _, carried := list.Find(e.id); carried {
 			found++
 			continue
 		}
 		t.readSingly(e, now)
 	}
-	t.list.rateSweep(found >= min(sweepFrom, len(swept)), now)
+	t.list.rateSweep(found >= min(sweepFrom, len(sweptGenerations)), now)
 }
 
 // noteCut records whether a list was too long to be read completely. Of consecutive incomplete lists, it logs a warning only
 // for the first.
-func (t *tenant) noteCut(cut bool) {
-	if cut && !t.list.cut {
+func (t *tenant) noteCut(isCut bool) {
+	if isCut && !t.list.cut {
 		t.cfg.Logger.Warn("catalog list incomplete; reading generations individually", "api_key", t.cred.Tenant.Fingerprint())
 	}
-	t.list.cut = cut
+	t.list.cut = isCut
 }
 
-// discover adds the listed generations to the watches of all generations. It removes a settled generation from these watches if
-// the generation has not been listed for the time forgetAfter, and if each of the watches has delivered the generation's latest
-// state.
-func (t *tenant) discover(records []catalog.Version, now time.Time) {
+// discoverListed adds the listed generations to the watches of all generations. It removes a settled generation from these
+// watches if the generation has not been listed for the time forgetAfter, and if each of the watches has delivered the
+// generation's latest state.
+func (t *tenant) discoverListed(records []catalog.Version, now time.Time) {
 	all := t.coversList()
 	for i := range records {
 		if id := records[i].ID; all || t.generations[id] != nil {
-			t.addListed(t.ensure(id, now), now)
+			t.addListed(t.ensureGeneration(id, now), now)
 		}
 	}
 	if t.list.carried = nil; len(t.everything) == 0 {
 		return
 	}
-	t.list.carry(records)
+	t.list.storeIDs(records)
 	for _, w := range t.everything {
 		w.subscribeListed(now)
 	}
 	for _, e := range t.order {
-		if seen := e.listing.seenAt; !seen.IsZero() && now.Sub(seen) > forgetAfter && e.reached(Settled, now, t.cfg.RefundWindow) && !e.isUndelivered() {
+		if seen := e.listing.seenAt; !seen.IsZero() && now.Sub(seen) > forgetAfter && e.hasReached(Settled, now, t.cfg.RefundWindow) && !e.isUndelivered() {
 			t.removeListed(e, now)
 		}
 	}
@@ -304,12 +303,12 @@ func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResu
 	known := e.fresh && e.state.State == r.State
 	switch {
 	case e.isPresumedDeleted() && r.State != catalog.StateDeleted:
-		t.recheck(e, now)
+		t.recheckGeneration(e, now)
 	case known && (e.listing.etag == "" || e.listing.etag == r.Etag):
-		e.confirm(r.ObserveTime)
+		e.confirmState(r.ObserveTime)
 		t.scheduleNext(e, now)
-	case isComplete(r.Generation) && (t.list.fullRecords || !e.fresh && !e.knownOtherwise(r.Etag)):
-		t.apply(e, r.Generation, r.Etag, result)
+	case isComplete(r.Generation) && (t.list.fullRecords || !e.fresh && !e.isKnownOtherwise(r.Etag)):
+		t.applyRecord(e, r.Generation, r.Etag, result)
 		t.scheduleNext(e, now)
 	case known: // only details have changed; they may change often, so they do not justify an extra read
 		e.setHint(r.Generation)
@@ -321,9 +320,9 @@ func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResu
 	e.listing.etag, e.listing.state = r.Etag, r.State
 }
 
-// recheck schedules a read of a generation that is in the list although an earlier read did not find it. The list may be
-// outdated, so recheck schedules at most one such read per listPause for each generation.
-func (t *tenant) recheck(e *generation, now time.Time) {
+// recheckGeneration schedules a read of a generation that is in the list although an earlier read did not find it. The list may
+// be outdated, so recheckGeneration schedules at most one such read per listPause for each generation.
+func (t *tenant) recheckGeneration(e *generation, now time.Time) {
 	if now.Before(e.listing.readSinglyUntil) {
 		return
 	}
@@ -341,7 +340,7 @@ func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	for _, e := range t.order {
 		if hint := e.listing.hint; hint != nil && isComplete(*hint) && !e.polling.inFlight {
 			e.listing.hint = nil
-			t.apply(e, *hint, hint.Etag(), result)
+			t.applyRecord(e, *hint, hint.Etag(), result)
 			t.scheduleNext(e, now)
 		}
 	}

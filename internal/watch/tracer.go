@@ -15,10 +15,10 @@ type Tracer interface {
 	// PollBegins is called before a poll. It returns the context for the request, a reference to the trace of the poll, and a
 	// function. The hub calls this function once, after it has applied the response.
 	PollBegins(ctx context.Context, poll Poll) (_ context.Context, found TraceRef, ended func(Outcome))
-	// Delivery is called before an event is delivered to a watcher. ctx is the context of the watch. The parameter watching
-	// refers to the trace of the watch, and the parameter found refers to the trace of the poll or call that found the change.
-	// Each is nil if its trace is not recorded. If the returned function is not nil, the hub calls it after the delivery.
-	Delivery(ctx context.Context, watching TraceRef, event Event, found TraceRef) (delivered func())
+	// Delivery is called before an event is delivered to a watcher. ctx is the context of the watch. watchTrace refers to the
+	// trace of the watch, and changeTrace refers to the trace of the poll or call that found the change. Each is nil if its
+	// trace is not recorded. If the returned function is not nil, the hub calls it after the delivery.
+	Delivery(ctx context.Context, watchTrace TraceRef, event Event, changeTrace TraceRef) (delivered func())
 }
 
 // noTracer does nothing.

@@ -51,9 +51,10 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 	}
 }
 
-// observed runs a test in virtual time, and returns the tracer of the test's hub. up is a catalog with the generations in
-// states. The test calls watch to watch generations in a new goroutine, with name as the trace reference.
-func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub, up *upstream, watch func(name string, ids ...string))) *notebook {
+// withTracer runs a test in virtual time, and returns the tracer of the test's hub. up is a catalog with the
+// generations in states. The test calls startWatch to watch generations in a new goroutine, with name as the trace
+// reference.
+func withTracer(t *testing.T, states map[string]catalog.State, test func(hub *Hub, up *upstream, startWatch func(name string, ids ...string))) *notebook {
 	t.Helper()
 	heard := &notebook{}
 	synctest.Test(t, func(t *testing.T) {
@@ -61,17 +62,17 @@ func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub,
 		hub := newHub(t, Config{Upstream: withLimiters(up), Tracer: heard})
 		t.Cleanup(synctest.Wait)
 		test(hub, up, func(name string, ids ...string) {
-			go func() { _ = hub.Watch(named(t.Context(), name), &Request{Credential: testCred, IDs: ids}, ignore) }()
+			go func() { _ = hub.Watch(named(t.Context(), name), &Request{Credential: testCred, IDs: ids}, ignoreEvent) }()
 		})
 	})
 	return heard
 }
 
-// ignore discards the event.
-func ignore(Event) error { return nil }
+// ignoreEvent discards the event.
+func ignoreEvent(Event) error { return nil }
 
 func TestPollTraceLinksToOrderAndWatches(t *testing.T) {
-	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued}, func(hub *Hub, up *upstream, watch func(string, ...string)) {
+	heard := withTracer(t, map[string]catalog.State{"a": catalog.StateQueued}, func(hub *Hub, up *upstream, watch func(string, ...string)) {
 		hub.Created(named(context.Background(), "order"), testCred, up.record("a", queued), "m", time.Now())
 		for i := range 30 {
 			watch(fmt.Sprint("watch ", i), "a")
@@ -97,7 +98,7 @@ func TestPollTraceLinksToOrderAndWatches(t *testing.T) {
 
 func TestListPollTraceLinksToEachWatchOnce(t *testing.T) {
 	states, ids := generations(8)
-	heard := observed(t, states, func(_ *Hub, _ *upstream, watch func(string, ...string)) {
+	heard := withTracer(t, states, func(_ *Hub, _ *upstream, watch func(string, ...string)) {
 		watch("of one", ids[3]) // a watch of a single generation needs no request for the list
 		synctest.Wait()
 		watch("of many", ids...)
@@ -120,7 +121,7 @@ func TestListPollTraceLinksToEachWatchOnce(t *testing.T) {
 }
 
 func TestUpdateTraceIdentifiesPollOrCall(t *testing.T) {
-	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued, "b": catalog.StateQueued}, func(hub *Hub, up *upstream, watch func(string, ...string)) {
+	heard := withTracer(t, map[string]catalog.State{"a": catalog.StateQueued, "b": catalog.StateQueued}, func(hub *Hub, up *upstream, watch func(string, ...string)) {
 		watch("one", "a")
 		watch("two", "b")
 		time.Sleep(time.Second / 2) // long enough to read both generations, but too short for their next polls

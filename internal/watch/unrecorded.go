@@ -21,8 +21,8 @@ type recording struct {
 	unrecorded []Sighting // states that were observed after the last recorded state and must still be recorded, oldest first
 }
 
-// add adds a state that must be recorded. It replaces an unrecorded state that the new state supersedes.
-func (r *recording) add(s Sighting) {
+// addState adds a state that must be recorded. It replaces an unrecorded state that the new state supersedes.
+func (r *recording) addState(s Sighting) {
 	if s.Etag == r.etag && len(r.unrecorded) == 0 {
 		return
 	}
@@ -49,9 +49,9 @@ func (s Sighting) supersedes(older Sighting) bool {
 	return status == before || before <= min(status, lifecycle.Running)
 }
 
-// finish is called after a state was recorded. It stores the state's etag, and removes the state from r.unrecorded
+// finishState is called after a state was recorded. It stores the state's etag, and removes the state from r.unrecorded
 // unless a later state has replaced it there.
-func (r *recording) finish(s Sighting) {
+func (r *recording) finishState(s Sighting) {
 	r.etag = s.Etag
 	r.unrecorded = slices.DeleteFunc(r.unrecorded, func(one Sighting) bool { return one.Etag == s.Etag && one.NotFound == s.NotFound })
 }

@@ -17,12 +17,12 @@ func TestWaitingPollIsNotSentAfterItsWatcherLeaves(t *testing.T) {
 			up := newUpstream(map[string]catalog.State{"a": queued})
 			limited := withLimiters(up)
 			hub := newHub(t, Config{Upstream: limited})
-			release := fill(t, limited.Limiter(testCred.Tenant))
+			release := fillLimiter(t, limited.Limiter(testCred.Tenant))
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			b := &bench{t, up, hub, ctx}
 			b.watch("a")
-			pass(time.Second)
+			passTime(time.Second)
 			if w := limited.Limiter(testCred.Tenant).State().Waiting; len(w) != 1 || up.calls() > 0 {
 				t.Fatalf("%v are waiting, want one; %d requests were sent, want none", w, up.calls())
 			}
@@ -39,8 +39,8 @@ func TestWaitingPollIsNotSentAfterItsWatcherLeaves(t *testing.T) {
 	}
 }
 
-// fill acquires all of a limiter's permits. The returned function releases them.
-func fill(t *testing.T, l *limiter.Limiter) (release func()) {
+// fillLimiter acquires all of a limiter's permits. The returned function releases them.
+func fillLimiter(t *testing.T, l *limiter.Limiter) (release func()) {
 	var permits []*limiter.Permit
 	for n := 0; ; n++ {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

@@ -183,8 +183,8 @@ type Stats struct {
 	Conflated   int64 `json:"conflated"` // number of changes that were replaced by newer ones before they were delivered
 }
 
-// add adds the counters of o to those of s.
-func (s *Stats) add(o *Stats) {
+// addCounters adds the counters of o to those of s.
+func (s *Stats) addCounters(o *Stats) {
 	s.Reads += o.Reads
 	s.Sweeps += o.Sweeps
 	s.Regressions += o.Regressions

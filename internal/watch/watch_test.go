@@ -16,17 +16,17 @@ import (
 func TestWatchDeliversEachChangeUntilFinalState(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")
-		pass(0)
+		passTime(0)
 		b.wantStates(s, "queued")
-		if !s.look().updates[0].Initial {
+		if !s.copyEvents().updates[0].Initial {
 			b.t.Error("the snapshot is not marked as initial")
 		}
 		b.up.set("a", running)
-		pass(2 * time.Second)
+		passTime(2 * time.Second)
 		b.up.set("a", succeeded)
-		pass(2 * time.Second)
+		passTime(2 * time.Second)
 		b.wantStates(s, "queued", "running", "succeeded")
-		if s.look().updates[2].Initial {
+		if s.copyEvents().updates[2].Initial {
 			b.t.Error("a change is marked as initial")
 		}
 		b.wantEnd(s, nil)
@@ -36,15 +36,15 @@ func TestWatchDeliversEachChangeUntilFinalState(t *testing.T) {
 func TestStateWithAKnownEtagIsNotDeliveredAgain(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
-		pass(0)
-		again := b.watchWith(b.ctx, Request{IDs: []string{"a"}, KnownEtags: map[string]string{"a": first.look().updates[0].Etag}})
-		pass(0)
+		passTime(0)
+		again := b.watchWith(b.ctx, Request{IDs: []string{"a"}, KnownEtags: map[string]string{"a": first.copyEvents().updates[0].Etag}})
+		passTime(0)
 		b.wantStates(again)
-		if len(again.look().heartbeats) != 1 {
-			b.t.Errorf("%d heartbeats at the start, want 1", len(again.look().heartbeats))
+		if len(again.copyEvents().heartbeats) != 1 {
+			b.t.Errorf("%d heartbeats at the start, want 1", len(again.copyEvents().heartbeats))
 		}
 		b.up.set("a", succeeded)
-		pass(2 * time.Second)
+		passTime(2 * time.Second)
 		b.wantStates(again, "succeeded")
 		b.wantEnd(again, nil)
 	})
@@ -57,9 +57,9 @@ func TestThousandWatchersCauseNoAdditionalPolls(t *testing.T) {
 			for range watchers {
 				all = append(all, b.watch("a"))
 			}
-			pass(20 * time.Second)
+			passTime(20 * time.Second)
 			b.up.set("a", succeeded)
-			pass(5 * time.Second)
+			passTime(5 * time.Second)
 			for _, s := range all {
 				b.wantStates(s, "queued", "succeeded")
 				b.wantEnd(s, nil)
@@ -77,11 +77,11 @@ func TestThousandWatchersCauseNoAdditionalPolls(t *testing.T) {
 func TestHeartbeatsAreDeliveredWhileNothingChanges(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Heartbeat: 5 * time.Second})
-		pass(21 * time.Second)
-		if n := len(s.look().heartbeats); n != 4 {
+		passTime(21 * time.Second)
+		if n := len(s.copyEvents().heartbeats); n != 4 {
 			b.t.Fatalf("%d heartbeats in 21 s, want 4", n)
 		}
-		h := s.look().heartbeats[3]
+		h := s.copyEvents().heartbeats[3]
 		if h.Condition != ConditionHealthy || time.Since(h.ObserveTime) > 5*time.Second || h.NextPoll.IsZero() {
 			b.t.Errorf("the fourth heartbeat is %+v, want a healthy one with a next poll", h)
 		}
@@ -95,7 +95,7 @@ func TestSkippedEventDoesNotDelayTheNextHeartbeat(t *testing.T) {
 		heartbeats := 0
 		go func() {
 			for at := 4 * time.Second; at < 20*time.Second; at += 4 * time.Second {
-				pass(4 * time.Second)
+				passTime(4 * time.Second)
 				b.hub.Observe(ctx, testCred, catalog.Generation{ID: "a", State: []catalog.State{queued, running}[at/(4*time.Second)%2], ObserveTime: time.Now()}.Version(), true)
 			}
 		}()
@@ -125,20 +125,20 @@ func TestHeartbeatsReportCatalogErrors(t *testing.T) {
 		t.Run(trouble.kind.String(), func(t *testing.T) {
 			inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 				s, many := b.watch("a"), b.watchWith(b.ctx, Request{Everything: true, Heartbeat: time.Minute})
-				pass(time.Second / 2)
+				passTime(time.Second / 2)
 				b.up.with(func(u *upstream) { u.fail = &catalog.Error{Kind: trouble.kind, Op: "x"} })
-				pass(5 * time.Minute)
+				passTime(5 * time.Minute)
 				if ended, _ := s.done(); ended {
 					b.t.Fatal("the watch ended")
 				}
-				if h := s.look().heartbeats[len(s.look().heartbeats)-1]; h.Condition != trouble.want || h.Failures == 0 || h.LastError == "" || !h.Own {
+				if h := s.copyEvents().heartbeats[len(s.copyEvents().heartbeats)-1]; h.Condition != trouble.want || h.Failures == 0 || h.LastError == "" || !h.Own {
 					b.t.Errorf("the last heartbeat does not show the failure: %+v", h)
 				}
-				if h := many.look().heartbeats[len(many.look().heartbeats)-1]; h.LastError == "" || h.Own {
+				if h := many.copyEvents().heartbeats[len(many.copyEvents().heartbeats)-1]; h.LastError == "" || h.Own {
 					b.t.Errorf("the last heartbeat of the watch of all generations is %+v, want an error and Own false", h)
 				}
 				b.up.with(func(u *upstream) { u.fail = nil; u.states["a"] = succeeded })
-				pass(2 * time.Minute)
+				passTime(2 * time.Minute)
 				b.wantStates(s, "queued", "succeeded")
 				b.wantEnd(s, nil)
 			})
@@ -150,20 +150,20 @@ func TestPollingPausesAfterRateLimitError(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		b.watch("a")
 		b.watch("b")
-		pass(time.Second / 2)
+		passTime(time.Second / 2)
 		b.up.with(func(u *upstream) {
 			u.fail = &catalog.Error{Kind: catalog.KindRateLimited, Op: "x", RetryAfter: 40 * time.Second}
 		})
 		before := b.up.calls()
 		for b.up.calls() == before {
-			pass(10 * time.Millisecond)
+			passTime(10 * time.Millisecond)
 		}
 		hit := b.up.calls()
-		pass(39 * time.Second)
+		passTime(39 * time.Second)
 		if n := b.up.calls() - hit; n != 0 {
 			b.t.Errorf("%d polls during the pause, want 0", n)
 		}
-		pass(8 * time.Second)
+		passTime(8 * time.Second)
 		if b.up.calls() == hit {
 			b.t.Error("no poll after the pause")
 		}
@@ -176,20 +176,20 @@ func TestRejectedForwardedAPIKeyEndsWatch(t *testing.T) {
 		held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held") })
 		own := b.watch("a")
 		ours := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Credential: held})
-		pass(time.Second / 2)
+		passTime(time.Second / 2)
 		b.up.with(func(u *upstream) { u.fail = rejected })
-		pass(3 * time.Second)
+		passTime(3 * time.Second)
 		b.wantEnd(own, rejected)
 		before := b.up.calls()
-		pass(10 * time.Minute)
+		passTime(10 * time.Minute)
 		if n := b.up.calls() - before; n < 5 || n > 11 {
 			b.t.Errorf("%d probes in 10 minutes, want one a minute", n)
 		}
-		if h := ours.look().heartbeats[len(ours.look().heartbeats)-1]; h.Condition != ConditionCredentialRejected {
+		if h := ours.copyEvents().heartbeats[len(ours.copyEvents().heartbeats)-1]; h.Condition != ConditionCredentialRejected {
 			b.t.Errorf("the last heartbeat is %+v, want a rejected credential", h)
 		}
 		b.up.with(func(u *upstream) { u.fail = nil; u.states["a"] = succeeded })
-		pass(2 * time.Minute)
+		passTime(2 * time.Minute)
 		b.wantEnd(ours, nil)
 	})
 }
@@ -208,7 +208,7 @@ func TestStatesNeverGoBackwards(t *testing.T) {
 				s := b.watch("a")
 				for _, state := range row.sent {
 					b.up.set("a", state)
-					pass(3 * time.Second)
+					passTime(3 * time.Second)
 				}
 				b.wantStates(s, row.delivered...)
 				b.wantEnd(s, nil)
@@ -220,10 +220,10 @@ func TestStatesNeverGoBackwards(t *testing.T) {
 func TestFailedStateChangesOnlyToRefunded(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": failed}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Goal: Settled})
-		pass(time.Second / 2)
+		passTime(time.Second / 2)
 		for _, state := range []catalog.State{queued, succeeded, running, refunded} {
 			b.up.set("a", state)
-			pass(15 * time.Second)
+			passTime(15 * time.Second)
 		}
 		b.wantStates(s, "failed", "refunded")
 		b.wantEnd(s, nil)
@@ -236,18 +236,18 @@ func TestFailedStateChangesOnlyToRefunded(t *testing.T) {
 func TestUnknownGenerationIsMarkedAsMissing(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		unknown, known := b.watch("x"), b.watch("a")
-		pass(time.Second / 2)
+		passTime(time.Second / 2)
 		b.wantStates(unknown, "deleted")
-		if !unknown.look().updates[0].Missing {
+		if !unknown.copyEvents().updates[0].Missing {
 			b.t.Error("an unknown ID is not marked as missing")
 		}
 		b.wantEnd(unknown, nil)
 		b.up.with(func(u *upstream) { delete(u.states, "a") })
-		pass(50 * time.Second)
+		passTime(50 * time.Second)
 		b.wantStates(known, "queued") // the generation does not count as deleted yet
-		pass(30 * time.Second)
+		passTime(30 * time.Second)
 		b.wantStates(known, "queued", "deleted")
-		if known.look().updates[1].Missing {
+		if known.copyEvents().updates[1].Missing {
 			b.t.Error("a deleted generation is marked as missing")
 		}
 		b.wantEnd(known, nil)
@@ -258,17 +258,17 @@ func TestNewOrderIsPresumedDeletedOnlyAfterAGracePeriod(t *testing.T) {
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
 		b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
-		pass(20 * time.Second)
+		passTime(20 * time.Second)
 		b.wantStates(s, "queued")
 		b.up.set("a", succeeded)
-		pass(5 * time.Second)
+		passTime(5 * time.Second)
 		b.wantStates(s, "queued", "succeeded")
 
 		b.hub.Created(context.Background(), testCred, b.up.record("lost", queued), "m", time.Now())
 		lost := b.watch("lost")
-		pass(80 * time.Second)
+		passTime(80 * time.Second)
 		b.wantStates(lost, "queued")
-		pass(40 * time.Second)
+		passTime(40 * time.Second)
 		b.wantStates(lost, "queued", "deleted")
 		b.wantEnd(lost, nil)
 	})
@@ -278,21 +278,21 @@ func TestCredentialsShareNoGenerationStates(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		other := catalog.Forwarded(catalog.NewSecret("key-two"))
 		b.watch("a")
-		pass(time.Second / 2)
+		passTime(time.Second / 2)
 		if _, ok := b.hub.Peek(other, "a"); ok {
 			b.t.Error("the hub returns a state that only another credential has watched")
 		}
 		before := b.up.calls()
 		b.watchWith(b.ctx, Request{IDs: []string{"a"}, Credential: other})
-		pass(0)
+		passTime(0)
 		if b.up.calls() == before {
 			b.t.Error("the state of one credential was served to another")
 		}
 	})
 }
 
-// slowly returns a function that calls deliver and then sleeps for 20 s.
-func slowly(deliver func(Event) error) func(Event) error {
+// deliverSlowly returns a function that calls deliver and then sleeps for 20 s.
+func deliverSlowly(deliver func(Event) error) func(Event) error {
 	return func(event Event) error {
 		defer time.Sleep(20 * time.Second)
 		return deliver(event)
@@ -304,13 +304,13 @@ func TestSlowWatcherGetsOnlyLatestState(t *testing.T) {
 		fast := b.watch("a")
 		slow := &seen{}
 		go func() {
-			_ = b.hub.Watch(b.ctx, &Request{Credential: testCred, IDs: []string{"a"}}, slowly(slow.add))
+			_ = b.hub.Watch(b.ctx, &Request{Credential: testCred, IDs: []string{"a"}}, deliverSlowly(slow.add))
 		}()
-		pass(time.Second)
+		passTime(time.Second)
 		b.up.set("a", running)
-		pass(4 * time.Second)
+		passTime(4 * time.Second)
 		b.up.set("a", succeeded)
-		pass(time.Minute)
+		passTime(time.Minute)
 		b.wantStates(fast, "queued", "running", "succeeded")
 		b.wantStates(slow, "queued", "succeeded")
 	})
@@ -323,14 +323,14 @@ func TestTypicalRemainingTimeIsLearnedFromEarlierGenerations(t *testing.T) {
 			b.up.set(id, queued)
 			b.hub.Created(context.Background(), testCred, b.up.record(id, queued), "m", time.Now())
 			b.watch(id)
-			pass(20 * time.Second)
+			passTime(20 * time.Second)
 			b.up.set(id, succeeded)
-			pass(5 * time.Second)
+			passTime(5 * time.Second)
 		}
 		b.up.set("new", queued)
 		s := b.watchWith(b.ctx, Request{IDs: []string{"new"}, Heartbeat: 5 * time.Second})
-		pass(6 * time.Second)
-		h := s.look().heartbeats[0]
+		passTime(6 * time.Second)
+		h := s.copyEvents().heartbeats[0]
 		if !h.HasTypical || h.TypicalRemaining < 13*time.Second || h.TypicalRemaining > 19*time.Second {
 			b.t.Errorf("got the typical remaining time %v (known: %v), want 13 to 19 s", h.TypicalRemaining, h.HasTypical)
 		}
@@ -342,7 +342,7 @@ func TestWatchReturnsTheCauseOfItsCanceledContext(t *testing.T) {
 		cause := errors.New("drain")
 		ctx, cancel := context.WithCancelCause(b.ctx)
 		s := b.watchWith(ctx, Request{IDs: []string{"a"}})
-		pass(time.Second)
+		passTime(time.Second)
 		cancel(cause)
 		synctest.Wait()
 		b.wantEnd(s, cause)

@@ -53,9 +53,9 @@ type subscriber struct {
 	at int32
 }
 
-// unfinished returns the number of generations that a watcher waits for. listed is the number of generations in the catalog's
-// list. Only a watcher of all generations waits for the listed ones.
-func (w *watcher) unfinished(listed int) int {
+// unfinishedCount returns the number of generations that a watcher waits for. listed is the number of generations in the
+// catalog's list. Only a watcher of all generations waits for the listed ones.
+func (w *watcher) unfinishedCount(listed int) int {
 	if w.everything {
 		return max(listed, w.pending, 1)
 	}
@@ -93,32 +93,32 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	return w
 }
 
-// subscribe subscribes to the generations with the given IDs.
-func (w *watcher) subscribe(ids []string, now time.Time) {
+// subscribeTo subscribes to the generations with the given IDs.
+func (w *watcher) subscribeTo(ids []string, now time.Time) {
 	w.subscriptions = slices.Grow(w.subscriptions, len(ids))
 	for _, id := range ids {
-		w.add(w.agenda.ensure(id, now), now)
+		w.addSubscription(w.agenda.ensureGeneration(id, now), now)
 	}
 }
 
 // addOrdered subscribes to a generation that has an order, unless the watcher already has a subscription to it.
 func (w *watcher) addOrdered(id string, now time.Time) {
-	if e := w.agenda.ensure(id, now); !w.isSubscribed(e) {
+	if e := w.agenda.ensureGeneration(id, now); !w.isSubscribed(e) {
 		e.ordered = true
-		w.add(e, now)
+		w.addSubscription(e, now)
 	}
 }
 
 func (w *watcher) unsubscribe(now time.Time) {
 	for at := range w.subscriptions {
 		if w.subscriptions[at].e != nil {
-			w.remove(int32(at), now)
+			w.removeSubscription(int32(at), now)
 		}
 	}
 }
 
-// add adds a subscription to one generation.
-func (w *watcher) add(e *generation, now time.Time) {
+// addSubscription adds a subscription to one generation.
+func (w *watcher) addSubscription(e *generation, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))}
 	if !w.everything || !w.initialKnown {
@@ -129,7 +129,7 @@ func (w *watcher) add(e *generation, now time.Time) {
 		sub.deliveredEtag, sub.flags = etag, sub.flags|hasEtag
 	}
 	delete(w.known, e.id)
-	at := w.insert(sub)
+	at := w.insertSubscription(sub)
 	due := e.polling.due
 	if (len(e.subscribers) == 0 || e.isPresumedDeleted()) && w.agenda.isStale(e, now) {
 		e.fresh, due = false, now
@@ -137,7 +137,7 @@ func (w *watcher) add(e *generation, now time.Time) {
 	e.subscribers = append(e.subscribers, subscriber{w, at})
 	w.unreached++
 	if e.fresh {
-		w.mark(at)
+		w.markChanged(at)
 	}
 	w.agenda.pollAt(e, due)
 }
@@ -151,26 +151,27 @@ func (w *watcher) subscribeListed(now time.Time) {
 	}
 	for _, e := range w.coveredGenerations(now) {
 		if !w.isSubscribed(e) {
-			w.add(e, now)
+			w.addSubscription(e, now)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.known)) {
-		e := w.agenda.ensure(id, now)
+		e := w.agenda.ensureGeneration(id, now)
 		e.listing.readSinglyUntil = now.Add(listPause)
-		w.add(e, now)
+		w.addSubscription(e, now)
 	}
 	w.initialKnown, w.known, w.ordered, w.ifListed = true, nil, nil, nil
 	w.notify()
 }
 
 // coveredGenerations returns the generations that a watcher of all generations covers: those in the latest list, and those that
-// this process has just ordered. The latter may not be in the list yet. For a watch that is limited to orders, the method
-// returns only the listed generations with IDs in ifListed. So it spends no time on the generations of other owners.
+// this process has just ordered. The latter may not be in the list yet. For a watch that is limited to orders,
+// coveredGenerations returns only the listed generations with IDs in ifListed. So it spends no time on the generations of other
+// owners.
 func (w *watcher) coveredGenerations(now time.Time) (all []*generation) {
 	a := w.agenda
 	if w.orders == nil {
 		for _, e := range a.order {
-			if e.listing.seenAt.Equal(now) || e.notYetVisible(now) {
+			if e.listing.seenAt.Equal(now) || e.mayBeInvisible(now) {
 				all = append(all, e)
 			}
 		}
@@ -178,7 +179,7 @@ func (w *watcher) coveredGenerations(now time.Time) (all []*generation) {
 	}
 	for _, id := range w.ifListed {
 		if a.list.carried[id] {
-			e := a.ensure(id, now)
+			e := a.ensureGeneration(id, now)
 			e.listing.seenAt = latest(e.listing.seenAt, a.list.answeredAt)
 			all = append(all, e)
 		}
@@ -187,13 +188,13 @@ func (w *watcher) coveredGenerations(now time.Time) (all []*generation) {
 }
 
 // isSubscribed reports whether the watcher already has a subscription to the generation. If the field named is false, no
-// duplicate can occur, so the method returns false without a search.
+// duplicate can occur, so isSubscribed returns false without a search.
 func (w *watcher) isSubscribed(e *generation) bool {
 	return w.named && slices.ContainsFunc(e.subscribers, func(s subscriber) bool { return s.watcher == w })
 }
 
-// insert stores a subscription at an unused index, and returns the index.
-func (w *watcher) insert(sub subscription) (at int32) {
+// insertSubscription stores a subscription at an unused index, and returns the index.
+func (w *watcher) insertSubscription(sub subscription) (at int32) {
 	if n := len(w.free); n > 0 {
 		at = w.free[n-1]
 		w.free = w.free[:n-1]
@@ -204,8 +205,8 @@ func (w *watcher) insert(sub subscription) (at int32) {
 	return int32(len(w.subscriptions) - 1)
 }
 
-// remove removes one subscription.
-func (w *watcher) remove(at int32, now time.Time) {
+// removeSubscription removes one subscription.
+func (w *watcher) removeSubscription(at int32, now time.Time) {
 	sub := &w.subscriptions[at]
 	e := sub.e
 	last := len(e.subscribers) - 1
@@ -224,14 +225,14 @@ func (w *watcher) remove(at int32, now time.Time) {
 		w.free = append(w.free, at)
 	}
 	if len(e.subscribers) == 0 {
-		e.invalidate() // no watcher needs the shared updates any longer
+		e.discardUpdates() // no watcher needs the shared updates any longer
 		w.agenda.markIdle(e, now)
 	}
 }
 
-// mark marks the subscription at the given index as changed. After an error has ended the watch, mark does nothing. Changes are
-// delivered before the error, so further changes could delay the error forever.
-func (w *watcher) mark(at int32) {
+// markChanged marks the subscription at the given index as changed. After an error has ended the watch, markChanged does
+// nothing. Changes are delivered before the error, so further changes could delay the error forever.
+func (w *watcher) markChanged(at int32) {
 	if w.err != nil {
 		return
 	}
@@ -259,8 +260,8 @@ type step struct {
 func (w *watcher) nextStep(now time.Time) step {
 	w.agenda.mu.Lock()
 	defer w.agenda.mu.Unlock()
-	w.expire(now)
-	if event, found := w.change(now); event != nil {
+	w.expireWatch(now)
+	if event, found := w.nextChange(now); event != nil {
 		return step{event: event, found: found}
 	}
 	if !w.caughtUp && w.initialKnown && w.pending == 0 {
@@ -279,8 +280,8 @@ func (w *watcher) nextStep(now time.Time) step {
 	return step{next: earliest(earliest(settles, w.heartbeatAt), w.until)}
 }
 
-// change returns an event for the next undelivered change, or nil if there is no such change.
-func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
+// nextChange returns an event for the next undelivered change, or nil if there is no such change.
+func (w *watcher) nextChange(now time.Time) (event *Event, found TraceRef) {
 	for len(w.dirty) > 0 {
 		at := w.dirty[0]
 		w.dirty = w.dirty[1:]
@@ -308,7 +309,7 @@ func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	case !e.fresh:
 		return nil
 	case w.modelID != "" && e.state.ModelID != "" && e.state.ModelID != w.modelID: // a generation's model never changes, so this generation will never match the watch
-		w.remove(at, now)
+		w.removeSubscription(at, now)
 		return nil
 	}
 	initial, same := sub.flags&pending != 0, sub.flags&hasEtag != 0 && sub.deliveredEtag == e.etag
@@ -317,8 +318,8 @@ func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	}
 	sub.deliveredEtag, sub.flags = e.etag, sub.flags&^pending|hasEtag
 	shared := e.sharedUpdate(initial)
-	if !w.everything && e.reached(w.goal, now, w.agenda.cfg.RefundWindow) {
-		w.remove(at, now)
+	if !w.everything && e.hasReached(w.goal, now, w.agenda.cfg.RefundWindow) {
+		w.removeSubscription(at, now)
 	}
 	switch {
 	case same && initial:
@@ -329,10 +330,10 @@ func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	return &Event{Update: shared}
 }
 
-// expire ends the watch if its end time has passed.
-func (w *watcher) expire(now time.Time) {
+// expireWatch ends the watch if its end time has passed.
+func (w *watcher) expireWatch(now time.Time) {
 	if !w.until.IsZero() && !now.Before(w.until) {
-		w.fail(ErrExpired)
+		w.endWithError(ErrExpired)
 	}
 }
 
@@ -347,8 +348,8 @@ func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 	for at, sub := range w.subscriptions {
 		switch {
 		case sub.e == nil || !sub.e.fresh || sub.e.state.State != catalog.StateFailed:
-		case sub.e.reached(w.goal, now, window):
-			w.remove(int32(at), now)
+		case sub.e.hasReached(w.goal, now, window):
+			w.removeSubscription(int32(at), now)
 		default:
 			next = earliest(next, sub.e.settledAt(window))
 		}

@@ -43,13 +43,13 @@ func (b *Durations) Add(key Key, generation uint64, d time.Duration) {
 	m := b.models[key]
 	if m == nil {
 		m = &model{}
-		b.put(key, m)
+		b.putModel(key, m)
 	}
-	m.add(generation, d)
+	m.addDuration(generation, d)
 }
 
-// put adds a model. If the maximum number is reached, it evicts arbitrary models. The caller must hold mu.
-func (b *Durations) put(key Key, m *model) {
+// putModel adds a model. If the maximum number is reached, it evicts arbitrary models. The caller must hold mu.
+func (b *Durations) putModel(key Key, m *model) {
 	if b.models == nil {
 		b.models = map[Key]*model{}
 	}
@@ -62,7 +62,7 @@ func (b *Durations) put(key Key, m *model) {
 	b.models[key] = m
 }
 
-func (m *model) add(generation uint64, d time.Duration) {
+func (m *model) addDuration(generation uint64, d time.Duration) {
 	if slices.Contains(m.ids, generation) {
 		return
 	}

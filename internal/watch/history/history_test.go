@@ -10,19 +10,19 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// took returns a random duration for a generation. The durations have a log-normal distribution
+// randomDuration returns a random duration for a generation. The durations have a log-normal distribution
 // with the given median, in seconds.
-func took(r *rand.Rand, median float64) time.Duration {
+func randomDuration(r *rand.Rand, median float64) time.Duration {
 	return time.Duration(median * math.Exp(0.3*r.NormFloat64()) * float64(time.Second))
 }
 
-// delay returns the mean time between the end of a generation and the poll that detects it, if
+// meanDelay returns the mean time between the end of a generation and the poll that detects it, if
 // polls follow the curve c. median is the median duration of the generations, in seconds.
-func delay(c *schedule.Curve, r *rand.Rand, median float64) time.Duration {
+func meanDelay(c *schedule.Curve, r *rand.Rand, median float64) time.Duration {
 	const generations = 5000
 	var sum time.Duration
 	for range generations {
-		end, at := took(r, median), time.Duration(0)
+		end, at := randomDuration(r, median), time.Duration(0)
 		for at < end {
 			at += c.Gap(at, schedule.Bounds{Least: time.Second, Most: 10 * time.Second})
 		}
@@ -35,15 +35,15 @@ func TestPollScheduleAdaptsToChangedModelDurations(t *testing.T) {
 	key, r := Key{"t", "m"}, rand.New(rand.NewPCG(1, 1))
 	var slow Durations
 	for i := range 500 {
-		slow.Add(key, uint64(i), took(r, 30))
+		slow.Add(key, uint64(i), randomDuration(r, 30))
 	}
 	for seen, most := range map[int]time.Duration{0: 5 * time.Second, 20: 2500 * time.Millisecond, 100: 1300 * time.Millisecond} {
 		old := slow.models[key]
 		b := &Durations{models: map[Key]*model{key: {durations: slices.Clone(old.durations), ids: slices.Clone(old.ids), next: old.next}}}
 		for i := range seen {
-			b.Add(key, 1000+uint64(i), took(r, 6))
+			b.Add(key, 1000+uint64(i), randomDuration(r, 6))
 		}
-		if got := delay(b.Curve(key), r, 6); got > most {
+		if got := meanDelay(b.Curve(key), r, 6); got > most {
 			t.Errorf("%d generations after a change from 30 s to 6 s: a mean delay of %v, want at most %v", seen, got, most)
 		}
 	}

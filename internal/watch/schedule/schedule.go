@@ -127,10 +127,10 @@ var edges = func() (ages [ageCells + 1]float64) {
 var Unlearned = Learn(nil)
 
 // Learn computes the curve of a model from the durations of its generations.
-func Learn(durations []time.Duration) *Curve { return learn(durations, pollPrice) }
+func Learn(durations []time.Duration) *Curve { return learnCurve(durations, pollPrice) }
 
-// learn computes a curve from durations. price is the price of one poll, in seconds of delay.
-func learn(durations []time.Duration, price float64) *Curve {
+// learnCurve computes a curve from durations. price is the price of one poll, in seconds of delay.
+func learnCurve(durations []time.Duration, price float64) *Curve {
 	ended := density(durations)
 	var c Curve
 	var hazards [ageCells]float64
@@ -168,21 +168,21 @@ func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	return ended
 }
 
-// addKernel spreads the given area over the cells of the array ended, in the shape of a triangle. The parameter position is the
-// center of the triangle, and the parameter half is half the length of its base. Both are measured on the logarithmic axis.
-func addKernel(ended *[ageCells + 1]float64, position, half, area float64) {
+// addKernel spreads the given area over the cells of endedCounts, in the shape of a triangle. position is the center of the
+// triangle, and halfBase is half the length of its base. Both are measured on the logarithmic axis.
+func addKernel(endedCounts *[ageCells + 1]float64, position, halfBase, area float64) {
 	step := math.Log(ageStep)
 	done := 0.0
-	for i := max(0, int((position-half)/step)); i < ageCells && done < 1; i++ {
-		upTo := triangle((float64(i+1)*step - position) / half)
-		ended[i] += area * (upTo - done)
+	for i := max(0, int((position-halfBase)/step)); i < ageCells && done < 1; i++ {
+		upTo := triangleArea((float64(i+1)*step - position) / halfBase)
+		endedCounts[i] += area * (upTo - done)
 		done = upTo
 	}
-	ended[ageCells] += area * (1 - done)
+	endedCounts[ageCells] += area * (1 - done)
 }
 
-// triangle returns the area to the left of z under an isosceles triangle. The triangle has the base [-1, 1] and the area 1.
-func triangle(z float64) float64 {
+// triangleArea returns the area to the left of z under an isosceles triangle. The triangle has the base [-1, 1] and the area 1.
+func triangleArea(z float64) float64 {
 	switch {
 	case z <= -1:
 		return 0
@@ -212,13 +212,13 @@ func spreadOf(positions []float64) float64 {
 	return max(bandwidth*deviation*math.Pow(float64(n), -0.2), leastWidth)
 }
 
-// SweepGap returns the time between two sweeps (list requests). The parameter squares is the sum of the squared poll densities
-// of the generations that a sweep polls. If it is zero, SweepGap returns the maximum interval.
-func SweepGap(squares float64, within Bounds) time.Duration {
-	if squares == 0 {
+// SweepGap returns the time between two sweeps (list requests). squareSum is the sum of the squared poll densities of the
+// generations that a sweep polls. If it is zero, SweepGap returns the maximum interval.
+func SweepGap(squareSum float64, within Bounds) time.Duration {
+	if squareSum == 0 {
 		return within.Most
 	}
-	return within.clamp(time.Duration(float64(time.Second) / math.Sqrt(squares)))
+	return within.clamp(time.Duration(float64(time.Second) / math.Sqrt(squareSum)))
 }
 
 // SquaredDensity returns the contribution of one generation to the sum that is passed to [SweepGap]. gap is the time between

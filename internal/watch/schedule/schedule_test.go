@@ -39,9 +39,9 @@ var distributions = []durations{
 // in seconds.
 type cost struct{ requests, mean, p99 float64 }
 
-// measure simulates the given number of random generations with each gap function, and returns the cost over all of
+// measureGaps simulates the given number of random generations with each gap function, and returns the cost over all of
 // them. A gap function returns the time until the next poll of a generation of the given age.
-func measure(d durations, generations int, gaps []func(age time.Duration) time.Duration) cost {
+func measureGaps(d durations, generations int, gaps []func(age time.Duration) time.Duration) cost {
 	r := rand.New(rand.NewPCG(1, 2))
 	var requests int
 	var delays []float64
@@ -64,9 +64,9 @@ func measure(d durations, generations int, gaps []func(age time.Duration) time.D
 	return cost{float64(requests) / float64(n), sum / float64(n), delays[n*99/100]}
 }
 
-// learned returns 100 gap functions, each computed from 100 random durations. price is the price of a poll, in seconds of
+// learnedGaps returns 100 gap functions, each computed from 100 random durations. price is the price of a poll, in seconds of
 // delay. A gap function returns the time until the next poll of a generation of the given age.
-func learned(d durations, price float64) []func(time.Duration) time.Duration {
+func learnedGaps(d durations, price float64) []func(time.Duration) time.Duration {
 	r := rand.New(rand.NewPCG(7, 7))
 	jitter := Source(1)
 	var gaps []func(time.Duration) time.Duration
@@ -75,20 +75,20 @@ func learned(d durations, price float64) []func(time.Duration) time.Duration {
 		for i := range history {
 			history[i] = time.Duration(d.draw(r) * float64(time.Second))
 		}
-		c := learn(history, price)
+		c := learnCurve(history, price)
 		gaps = append(gaps, func(age time.Duration) time.Duration { return Jitter(c.Gap(age, usual), jitter.Draw()) })
 	}
 	return gaps
 }
 
 // atMeanDelay searches for the price of a poll, in seconds of delay, at which the mean delay is the given number of
-// seconds. The function costs measures requests and delays at a given price. atMeanDelay returns this measurement for the
-// price that it has found.
-func atMeanDelay(seconds float64, costs func(price float64) cost) (c cost) {
+// seconds. For each price that it tries, it calls measureAt, which measures requests and delays. atMeanDelay
+// returns this measurement for the price that it has found.
+func atMeanDelay(seconds float64, measureAt func(price float64) cost) (c cost) {
 	low, high := 1e-3, 10.0
 	for range 14 {
 		price := math.Sqrt(low * high)
-		if c = costs(price); c.mean > seconds {
+		if c = measureAt(price); c.mean > seconds {
 			high = price
 		} else {
 			low = price
@@ -99,8 +99,8 @@ func atMeanDelay(seconds float64, costs func(price float64) cost) (c cost) {
 
 func TestALearnedScheduleCostsAtMostTenPercentOverMinimum(t *testing.T) {
 	for _, d := range distributions {
-		every := measure(d, 20_000, []func(time.Duration) time.Duration{func(time.Duration) time.Duration { return 2 * time.Second }})
-		got := atMeanDelay(1, func(price float64) cost { return measure(d, 500, learned(d, price)) })
+		every := measureGaps(d, 20_000, []func(time.Duration) time.Duration{func(time.Duration) time.Duration { return 2 * time.Second }})
+		got := atMeanDelay(1, func(price float64) cost { return measureGaps(d, 500, learnedGaps(d, price)) })
 		t.Logf("%s, mean delay %.2f s: %.1f requests for each generation, and %.1f at a fixed interval of 2 s", d.name, got.mean, got.requests, every.requests)
 		switch {
 		case math.Abs(got.mean-1) > 0.02:
@@ -126,7 +126,7 @@ func TestPollIntervalWithoutHistoryIsAtMostTenSeconds(t *testing.T) {
 }
 
 func TestLongRunningGenerationIsPolledAtDefaultInterval(t *testing.T) {
-	c := learn(slices.Repeat([]time.Duration{3 * time.Second}, 100), pollPrice)
+	c := learnCurve(slices.Repeat([]time.Duration{3 * time.Second}, 100), pollPrice)
 	for _, age := range []time.Duration{time.Minute, time.Hour} {
 		with, without := c.Gap(age, usual), Unlearned.Gap(age, usual)
 		if ratio := with.Seconds() / without.Seconds(); ratio < 0.8 || ratio > 1.25 {
@@ -140,7 +140,7 @@ func TestPollIntervalStaysWithinBoundsForExtremeHistories(t *testing.T) {
 		nil, {0}, {-time.Hour}, {1}, {math.MaxInt64}, {0, math.MaxInt64}, slices.Repeat([]time.Duration{time.Second}, 1000),
 	}
 	for _, durations := range histories {
-		c := learn(durations, pollPrice)
+		c := learnCurve(durations, pollPrice)
 		if !slices.IsSorted(c[:]) {
 			t.Errorf("%v: the number of polls decreases with age", durations)
 		}
@@ -170,7 +170,7 @@ func TestExpectedDelayMatchesActualDelayOnAverage(t *testing.T) {
 	for range 100 {
 		known = append(known, generation())
 	}
-	for name, c := range map[string]*Curve{"learned": learn(known, pollPrice), "unlearned": Unlearned} {
+	for name, c := range map[string]*Curve{"learned": learnCurve(known, pollPrice), "unlearned": Unlearned} {
 		var expected, actual time.Duration
 		const generations = 2000
 		for range generations {
