@@ -120,7 +120,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.watch.open", Kind: UpDown, Unit: "{watch}", From: Hub,
-		Text: "Watches and waits that the hub serves.",
+		Text: "Open watches and waits.",
 	},
 	{
 		Name: "easel.generation.active", Kind: UpDown, Unit: "{generation}", From: Hub,
@@ -148,7 +148,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.limiter.closed", Kind: UpDown, Unit: "{credential}", From: Limiters, Labels: []Label{closedBy},
-		Text: "API keys whose limiter is closed: the catalog asked for a pause with a 429, or with a 503 and Retry-After, or rejects orders because the daily cap is reached.",
+		Text: "API keys whose limiter is closed. rate_limited: the catalog asked for a pause with status 429; unavailable: with status 503 and Retry-After; daily_cap: the daily cap is reached.",
 	},
 	{
 		Name: "easel.limiter.opens", Kind: Gauge, Unit: "s", From: Limiters,
@@ -156,11 +156,11 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.poll.ready", Kind: Gauge, Unit: "{request}", From: Hub,
-		Text: "Number of polls that may be sent immediately, for the API key with the lowest number.",
+		Text: "Polls that may be sent immediately: the lowest number among the API keys.",
 	},
 	{
 		Name: "easel.poll.rate", Kind: Gauge, Unit: "{request}/s", From: Hub,
-		Text: "Lowest poll rate of an API key: EASEL_POLL_RATE, or less after a 429.",
+		Text: "Lowest poll rate among the API keys: EASEL_POLL_RATE, or less after a 429.",
 	},
 	{
 		Name: "easel.polls", Kind: Counter, Unit: "{request}",
@@ -191,15 +191,15 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.order.charged", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
-		Text: "Euro cents charged according to the responses to orders, refunds not subtracted. A repeated order counts again if a ledger in memory has deleted the order.",
+		Text: "Euro cents charged for orders, as stated in the catalog's responses; refunds are not subtracted. A repeated order counts again if a ledger in memory has deleted the order.",
 	},
 	{
 		Name: "easel.ledger.up", Kind: Gauge, Unit: "{ledger}", From: Ledger,
-		Text: "1 if the ledger is available; 0 if it is not, and new orders are rejected.",
+		Text: "1 if the ledger is available; otherwise 0, and new orders are rejected.",
 	},
 	{
 		Name: "easel.ledger.spent", Kind: Gauge, Unit: "{cent}", From: Ledger, Labels: []Label{owner},
-		Text: "Euro cents charged for all orders of an owner since the ledger was created, refunds not subtracted. The value is the same on every replica. An operator may correct it.",
+		Text: "Euro cents charged for an owner's orders since the ledger was created; refunds are not subtracted. The value is the same on every replica. An operator may correct the value.",
 	},
 	{
 		Name: "easel.ledger.refunded", Kind: Gauge, Unit: "{cent}", From: Ledger, Labels: []Label{owner},
@@ -211,7 +211,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.ledger.unconfirmed", Kind: Gauge, Unit: "{cent}", From: Ledger, Labels: []Label{owner},
-		Text: "Euro cents that count as spent without proof of a charge or a refund; part of easel.ledger.spent.",
+		Text: "Part of easel.ledger.spent: euro cents that may not have been charged, or may be refunded.",
 	},
 	{
 		Name: "easel.ledger.budget.limit", Kind: Gauge, Unit: "{cent}", From: Ledger, Labels: []Label{owner, window},
@@ -251,7 +251,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.content.copies", Kind: Counter, Unit: "{copy}", From: Contents, Labels: []Label{copyOutcome},
-		Text: "Attempts by this process to copy a result into the store at EASEL_CONTENT_URL. failed: the result is copied later, unless easel.content.failed counts it.",
+		Text: "Attempts by this process to copy a result into the store at EASEL_CONTENT_URL. failed: the result is copied later, unless easel.content.failed counts the result.",
 	},
 	{
 		Name: "easel.content.copied", Kind: Counter, Unit: "By", From: Contents,
@@ -275,7 +275,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "db.client.operation.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
-		Labels: []Label{{Name: "db.system.name", Values: []string{"sqlite", "postgresql"}}, {Name: "db.operation.name", Of: "the statements of one round trip, or commit"}, {Name: "error.type", Of: "Go error types, if the operation failed"}},
+		Labels: []Label{{Name: "db.system.name", Values: []string{"sqlite", "postgresql"}}, {Name: "db.operation.name", Of: `"statements" for the statements of one round trip, or "commit"`}, {Name: "error.type", Of: "Go error types, if the operation failed"}},
 		Text:   "Operations on the ledger's database.",
 	},
 	{
