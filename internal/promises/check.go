@@ -21,7 +21,7 @@ func (b Broken) String() string {
 // Say reports that the event e broke a promise. format and args describe the violation, as in [fmt.Sprintf].
 type Say func(e Event, format string, args ...any)
 
-// Promise is a property that Easel guarantees. Check reports each violation in a run by calling the function say.
+// Promise is a property that Easel guarantees. Check calls its argument of type [Say] for each violation in a run.
 type Promise[R any] struct {
 	Name  string
 	Check func(run R, say Say)

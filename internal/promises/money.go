@@ -60,16 +60,16 @@ func everyCentHasAnOwner(r *Run, say Say) {
 	}
 }
 
-// compareOrder compares a generation in the catalog's accounts with its order v in the ledger. known reports whether the
-// ledger contains the generation. owned reports whether the ledger contains an order that may have created the generation.
-// refund is the refund in the catalog's accounts, in cents.
-func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned bool, refund int64, say Say) {
+// compareOrder compares a generation in the catalog's accounts with its order v in the ledger. isKnown reports whether the
+// ledger contains the generation. hasOwner reports whether the ledger contains an order that may have created the
+// generation. refund is the refund in the catalog's accounts, in cents.
+func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, isKnown, hasOwner bool, refund int64, say Say) {
 	at := Event{Actor: v.Owner, Generation: g.ID}
 	switch {
 	case IsPast(g.IdempotencyKey):
-	case !owned:
+	case !hasOwner:
 		say(at, "no owner has ordered this generation, which cost %d cents", g.CostCents)
-	case !known:
+	case !isKnown:
 	case v.Key != g.IdempotencyKey:
 		say(at, "the generation was ordered with the key %s, but the ledger has the key %s", g.IdempotencyKey, v.Key)
 	case v.Cost >= 0 && v.Cost != min(g.CostCents, v.MaxCost()):

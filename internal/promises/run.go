@@ -115,8 +115,8 @@ type BudgetVersion struct {
 // Budget returns the identity of the budget.
 func (v BudgetVersion) Budget() Budget { return Budget{v.Owner, v.Period, v.Start} }
 
-// limit returns the limit of a team's budget in cents. limited is false if there is no limit.
-func (r *Run) limit(owner, period string) (cents int64, limited bool) {
+// limit returns the limit of a team's budget in cents. isLimited is false if there is no limit.
+func (r *Run) limit(owner, period string) (cents int64, isLimited bool) {
 	limit := map[string]*int64{"day": r.Limits[owner].DailyCents, "month": r.Limits[owner].MonthlyCents}[period]
 	if limit == nil {
 		return 0, false
@@ -130,9 +130,9 @@ const Past = "past-easel-"
 // IsPast reports whether the key belongs to an order that was sent directly to the catalog.
 func IsPast(key string) bool { return strings.HasPrefix(key, Past) }
 
-// UpstreamKey returns the idempotency key that Easel sends to the catalog if the caller that recorded the event e sends the
-// given key. If the API key is shared, Easel derives the idempotency key from the owner and the given key. Without a ledger,
-// the owner is empty.
+// UpstreamKey returns the idempotency key that the catalog receives for an order. key is the idempotency key that the
+// caller chose for the order, and e is any event of that caller. UpstreamKey returns key itself if each caller has its own
+// API key. If the API key is shared, it returns a hash of key and the caller's owner. Without a ledger, the owner is empty.
 func (r *Run) UpstreamKey(e Event, key string) string {
 	if !r.IsShared {
 		return key

@@ -25,16 +25,16 @@ var ranks = map[easelv1.State]int{
 // IsEnd reports whether the state ends a watch.
 func IsEnd(s easelv1.State) bool { return ranks[s] >= ranks[easelv1.State_STATE_SUCCEEDED] }
 
-// follows reports whether a generation's state can change from before to after, possibly in several steps. It returns true if
-// the two states are equal.
-func follows(before, after easelv1.State) bool {
+// mayFollow reports whether a generation's state can change from earlier to later, possibly in several steps. It returns true
+// if the two states are equal.
+func mayFollow(earlier, later easelv1.State) bool {
 	switch {
-	case before == after || ranks[before] == 0 || ranks[after] == 0 && !IsEnd(before):
+	case earlier == later || ranks[earlier] == 0 || ranks[later] == 0 && !IsEnd(earlier):
 		return true
-	case before == easelv1.State_STATE_SUCCEEDED:
-		return after == easelv1.State_STATE_DELETED
+	case earlier == easelv1.State_STATE_SUCCEEDED:
+		return later == easelv1.State_STATE_DELETED
 	}
-	return ranks[after] > ranks[before]
+	return ranks[later] > ranks[earlier]
 }
 
 func (r *Run) mayLie(at time.Duration) bool { return r.MayLie != nil && r.MayLie(at) }
@@ -60,12 +60,12 @@ func statesGoForwards(r *Run, say Say) {
 		// If the catalog may have reverted the state, a process remembers the later state only while it has an open watch of
 		// the generation. So the read is compared only with the latest update of an open watch.
 		if e.Kind == Read && r.mayLie(e.At) {
-			if before = delivered.latest(e); before.Kind == "" {
+			if before = delivered.latestUpdate(e); before.Kind == "" {
 				continue
 			}
 			known = true
 		}
-		if known && !follows(before.State, e.State) {
+		if known && !mayFollow(before.State, e.State) {
 			say(e, "%s after %s", e.State, before.State)
 		}
 		if !known || ranks[e.State] >= ranks[before.State] {
@@ -89,9 +89,9 @@ func (d deliveries) add(e Event) {
 	}
 }
 
-// latest returns the latest update about e.Generation that e.Process has delivered to a watch. It returns a zero
+// latestUpdate returns the latest update about e.Generation that e.Process has delivered to a watch. It returns a zero
 // Event if that watch has ended, or if the update was delivered less than one second before e.
-func (d deliveries) latest(e Event) Event {
+func (d deliveries) latestUpdate(e Event) Event {
 	delivered := d.last[[2]string{e.Process, e.Generation}]
 	if d.over[fmt.Sprint(delivered.Actor, delivered.Stream)] || e.At-delivered.At < time.Second {
 		return Event{}
