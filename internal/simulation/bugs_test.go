@@ -58,7 +58,7 @@ func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			began := time.Now()
-			caught, err := b.try(t.Context(), root, t.TempDir())
+			caught, err := b.detectBug(t.Context(), root, t.TempDir())
 			if err != nil {
 				t.Errorf("%s: %v", b.name, err)
 				return
@@ -80,7 +80,7 @@ func TestUnchangedSourcePassesSimulationsOfTheBugs(t *testing.T) {
 		for _, j := range b.jobs {
 			if strings.Contains(b.name, *oneBug) && !seen[j.command()] {
 				seen[j.command()] = true
-				keeps(t, j)
+				runAndCheck(t, j)
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func TestEverySeededBugCanBeAppliedToTheSource(t *testing.T) {
 		known[p.Name] = true
 	}
 	for _, b := range bugs {
-		if _, err := b.overlay(filepath.Join("..", ".."), t.TempDir()); err != nil {
+		if _, err := b.writeOverlay(filepath.Join("..", ".."), t.TempDir()); err != nil {
 			t.Errorf("%s: %v", b.name, err)
 		}
 		for _, name := range b.breaks {
@@ -127,7 +127,7 @@ func TestEverySeededBugCompiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range bugs {
-		if err := b.compiles(checker, root); err != nil {
+		if err := b.checkTypes(checker, root); err != nil {
 			t.Errorf("%s: %v", b.name, err)
 		}
 	}
@@ -145,9 +145,9 @@ func (b bug) apply(root string) (map[string]string, error) {
 	return changed, nil
 }
 
-// overlay writes the changed files and a JSON file for the -overlay flag of go build. It returns the path of the JSON
-// file.
-func (b bug) overlay(root, dir string) (string, error) {
+// writeOverlay writes the changed files and a JSON file for the -overlay flag of go build. It returns the path of the
+// JSON file.
+func (b bug) writeOverlay(root, dir string) (string, error) {
 	changed, err := b.apply(root)
 	if err != nil {
 		return "", err
@@ -169,10 +169,10 @@ func (b bug) overlay(root, dir string) (string, error) {
 	return file, os.WriteFile(file, data, 0o600)
 }
 
-// try compiles the program with the bug, and runs the bug's jobs until a job breaks one of the promises in b.breaks.
-// caught describes the job and the broken promise.
-func (b bug) try(ctx context.Context, root, dir string) (caught string, err error) {
-	overlay, err := b.overlay(root, dir)
+// detectBug compiles the program with the bug, and runs the bug's jobs until a job breaks one of the promises in
+// b.breaks. detection describes the job and the broken promise.
+func (b bug) detectBug(ctx context.Context, root, dir string) (detection string, err error) {
+	overlay, err := b.writeOverlay(root, dir)
 	if err != nil {
 		return "", err
 	}

@@ -45,14 +45,14 @@ func (w *world) caller(t *tenant, name string) *caller {
 	}
 }
 
-// start runs f in a goroutine, after a short pause.
-func (c *caller) start(f func(c *caller)) {
+// start runs fn in a goroutine, after a short pause.
+func (c *caller) start(fn func(c *caller)) {
 	w := c.world
 	w.countHelper(c.name, 1)
 	w.callers.Go(func() {
 		defer w.countHelper(c.name, -1)
 		c.pause(time.Millisecond)
-		f(c)
+		fn(c)
 	})
 }
 
@@ -109,22 +109,22 @@ func (c *caller) endpoint() *endpoint { return c.tenant.endpoints[c.at] }
 // switchEndpoint connects the caller to the next replica.
 func (c *caller) switchEndpoint() { c.at = (c.at + 1) % len(c.tenant.endpoints) }
 
-// rest returns a REST client for an endpoint.
-func (d *endpoint) rest() promises.REST {
+// restClient returns a REST client for an endpoint.
+func (d *endpoint) restClient() promises.REST {
 	return promises.REST{Client: d.http, Address: "localhost", Token: d.key}
 }
 
-// signed returns a context that carries the credential of an endpoint.
-func (d *endpoint) signed(ctx context.Context) context.Context {
+// signedContext returns a context that carries the credential of an endpoint.
+func (d *endpoint) signedContext(ctx context.Context) context.Context {
 	if d.key == "" {
 		return ctx
 	}
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+d.key)
 }
 
-// failed adds the event e to the run's event history, with the code and the reason of err. It returns the code and the
-// reason.
-func (c *caller) failed(e promises.Event, err error) (codes.Code, string) {
+// noteFailure adds the event e to the run's event history, with the code and the reason of err. It returns the code and
+// the reason.
+func (c *caller) noteFailure(e promises.Event, err error) (codes.Code, string) {
 	st := status.Convert(err)
 	reason := infoOf(err).GetReason()
 	c.world.searchKeys(c, err.Error())
@@ -199,13 +199,13 @@ func (c *caller) picture() order {
 func (c *caller) key() string { return fmt.Sprintf("%s-%x", c.name, c.random.Uint64()) }
 
 // buy places an order as a correct client does: after each error that allows a retry, it resends the order with the
-// same key. first is the timeout of the first attempt. buy returns the generation's ID. ok is false if the order was
-// rejected or abandoned.
-func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
-	patience, maybe, began := first, false, c.world.history.Since()
+// same key. firstTimeout is the timeout of the first attempt. buy returns the generation's ID. ok is false if the order
+// was rejected or abandoned.
+func (c *caller) buy(o order, firstTimeout time.Duration) (id string, ok bool) {
+	patience, maybe, began := firstTimeout, false, c.world.history.Since()
 	for attempt := 1; !c.over(); attempt++ {
 		sent := c.world.history.Since()
-		c.note(promises.Event{Kind: promises.Ordered, Text: o.key, Process: c.endpoint().replica.current().name, Lasts: patience})
+		c.note(promises.Event{Kind: promises.Ordered, Text: o.key, Process: c.endpoint().replica.currentProcess().name, Lasts: patience})
 		ctx, cancel := context.WithTimeout(c.world.ctx, patience)
 		if o.leave > 0 && attempt == 1 {
 			time.AfterFunc(o.leave, cancel)
@@ -216,14 +216,16 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 			c.pause(patience) // the caller has disconnected, so no call for this order is open during this pause
 		}
 		if err == nil {
-			c.note(promises.Event{Kind: promises.Placed, Generation: g.GetGenerationId(), Text: o.key, State: g.GetState(), Etag: g.GetEtag(), Observed: c.world.moment(g.GetObserveTime().AsTime())})
+			c.note(promises.Event{Kind: promises.Placed, Generation: g.GetGenerationId(), Text: o.key, State: g.GetState(), Etag: g.GetEtag(), Observed: c.world.sinceStart(g.GetObserveTime().AsTime())})
 			return g.GetGenerationId(), true
 		}
 		outcome := infoOf(err).GetMetadata()["order_outcome"]
-		code, reason := c.failed(promises.Event{Generation: o.key, Process: c.endpoint().replica.current().name, Order: o.key, Outcome: outcome, Since: sent}, err)
+		code, reason := c.noteFailure(promises.Event{
+			Generation: o.key, Process: c.endpoint().replica.currentProcess().name, Order: o.key, Outcome: outcome, Since: sent,
+		}, err)
 		maybe = maybe || outcome != promises.NotPlacedByThisCall && outcome != promises.NotPlaced
 		switch {
-		case !refuses(code, reason):
+		case !isRejection(code, reason):
 		case !maybe:
 			c.refused = reason
 			c.note(promises.Event{Kind: promises.Rejected, Text: o.key, Generation: reason})
@@ -259,15 +261,15 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 func (c *caller) send(ctx context.Context, o order) (*easelv1.Generation, error) {
 	request := &easelv1.CreateGenerationRequest{ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit, Labels: c.labels()}
 	if c.randomly(0.15) {
-		return c.endpoint().rest().Create(ctx, request)
+		return c.endpoint().restClient().Create(ctx, request)
 	}
-	resp, err := c.endpoint().grpc.CreateGeneration(c.endpoint().signed(ctx), request)
+	resp, err := c.endpoint().grpc.CreateGeneration(c.endpoint().signedContext(ctx), request)
 	return resp.GetGeneration(), err
 }
 
-// refuses reports whether an error means that the order is rejected. If an earlier attempt may have placed the order, a
-// correct client resends it even after such an error.
-func refuses(code codes.Code, reason string) bool {
+// isRejection reports whether an error means that the order is rejected. If an earlier attempt may have placed the
+// order, a correct client resends it even after such an error.
+func isRejection(code codes.Code, reason string) bool {
 	switch code {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.AlreadyExists, codes.NotFound:
 		return true
@@ -277,9 +279,9 @@ func refuses(code codes.Code, reason string) bool {
 	return false
 }
 
-// moment converts a time on the world's clock to the time since the start of the run's event history. It returns -1 for a
-// zero time.
-func (w *world) moment(t time.Time) time.Duration {
+// sinceStart returns the time from the start of the run's event history to t, which is a time on the world's clock. It
+// returns -1 for a zero time.
+func (w *world) sinceStart(t time.Time) time.Duration {
 	if t.IsZero() || t.Unix() == 0 {
 		return -1
 	}
@@ -298,10 +300,10 @@ type viewing struct {
 // messages is a function that returns the next message of a watch of a single generation.
 type messages = func() (*easelv1.WatchGenerationResponse, error)
 
-// follow watches a generation until a stream ends with OK. It reconnects after errors, silence and shutdowns. It
-// reports whether it has received a terminal state.
-func (c *caller) follow(v viewing) bool {
-	v.every = c.heartbeat(v.every)
+// followGeneration watches a generation until a stream ends with OK. It reconnects after errors, silence and shutdowns.
+// It reports whether it has received a terminal state.
+func (c *caller) followGeneration(v viewing) bool {
+	v.every = c.heartbeatInterval(v.every)
 	known, last := "", easelv1.State_STATE_UNSPECIFIED
 	for tries := 0; !c.over(); tries++ {
 		end, etag, state := c.watchOnce(v, known)
@@ -324,10 +326,10 @@ func (c *caller) follow(v viewing) bool {
 	return false
 }
 
-// heartbeat returns a heartbeat interval: the argument, or 15 s if the argument is zero, plus a random time of up to a
+// heartbeatInterval returns a heartbeat interval: interval, or 15 s if interval is zero, plus a random time of up to a
 // millisecond. The random time keeps heartbeats from coinciding with timeouts, many of which are multiples of 15 s.
-func (c *caller) heartbeat(every time.Duration) time.Duration {
-	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
+func (c *caller) heartbeatInterval(interval time.Duration) time.Duration {
+	return cmp.Or(interval, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
 }
 
 // ending classifies the end of a stream.
@@ -339,23 +341,23 @@ const (
 	endUnknown               // the generation was not found
 )
 
-// watchOnce opens one stream and reads it to its end. known is the etag of the last state that the caller knows, or
+// watchOnce opens one stream and reads it to its end. knownEtag is the etag of the last state that the caller knows, or
 // empty. etag and state describe the last state that the stream delivered; they are zero if it delivered none.
-func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, state easelv1.State) {
+func (c *caller) watchOnce(v viewing, knownEtag string) (end ending, etag string, state easelv1.State) {
 	c.stream++
 	d := c.endpoint()
-	base := promises.Event{Generation: v.id, Stream: c.stream, Process: d.replica.current().name, Goal: v.until, Heartbeat: v.every}
+	base := promises.Event{Generation: v.id, Stream: c.stream, Process: d.replica.currentProcess().name, Goal: v.until, Heartbeat: v.every}
 	say := func(e promises.Event) {
 		e.Generation, e.Stream, e.Process, e.Goal, e.Heartbeat = base.Generation, base.Stream, base.Process, base.Goal, base.Heartbeat
 		c.note(e)
 	}
 	patience := c.patience(v.every)
-	open := promises.Event{Kind: promises.Opened, Etag: known}
+	open := promises.Event{Kind: promises.Opened, Etag: knownEtag}
 	if v.slow > 0 {
 		open.Text = "slow"
 	}
 	say(open)
-	err, cause := readStream(c, reading{patience, v.slow, 0}, func(ctx context.Context) (messages, error) { return d.watch(ctx, v, known) },
+	err, cause := readStream(c, reading{patience, v.slow, 0}, func(ctx context.Context) (messages, error) { return d.watch(ctx, v, knownEtag) },
 		func(m *easelv1.WatchGenerationResponse) {
 			switch {
 			case m.GetUpdate() != nil:
@@ -379,7 +381,7 @@ func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, st
 	case c.over():
 		return endLost, etag, state
 	}
-	if code, _ := c.failed(base, err); code == codes.NotFound {
+	if code, _ := c.noteFailure(base, err); code == codes.NotFound {
 		return endUnknown, etag, state
 	}
 	return endLost, etag, state
@@ -391,10 +393,10 @@ var (
 	errEnough  = errors.New("enough")
 )
 
-// patience returns the time without messages after which a caller cancels a stream. The parameter every is the
-// heartbeat interval of the stream.
-func (c *caller) patience(every time.Duration) time.Duration {
-	return 3*every + time.Duration(c.random.Int64N(1e6))
+// patience returns the time without messages after which a caller cancels a stream. interval is the heartbeat interval
+// of the stream.
+func (c *caller) patience(interval time.Duration) time.Duration {
+	return 3*interval + time.Duration(c.random.Int64N(1e6))
 }
 
 // reading contains the durations that apply when a caller reads a stream.
@@ -403,10 +405,9 @@ type reading struct {
 	limit          time.Duration // time after which the caller cancels the stream; zero means never
 }
 
-// readStream opens a stream by calling the function open. It calls the function take with each message until the stream
-// ends. It returns the error that ended the stream. If the caller canceled the stream, it also returns the reason, as
-// cause.
-func readStream[M any](c *caller, r reading, open func(ctx context.Context) (func() (M, error), error), take func(M)) (err, cause error) {
+// readStream opens a stream by calling openStream. It calls handleMessage with each message until the stream ends. It
+// returns the error that ended the stream. If the caller canceled the stream, it also returns the reason, as cause.
+func readStream[M any](c *caller, r reading, openStream func(ctx context.Context) (func() (M, error), error), handleMessage func(M)) (err, cause error) {
 	ctx, cancel := context.WithCancelCause(c.world.ctx)
 	defer cancel(nil)
 	if r.limit > 0 {
@@ -415,14 +416,14 @@ func readStream[M any](c *caller, r reading, open func(ctx context.Context) (fun
 	}
 	watchdog := time.AfterFunc(r.patience, func() { cancel(errSilence) })
 	defer watchdog.Stop()
-	next, err := open(ctx)
+	next, err := openStream(ctx)
 	for err == nil {
 		var m M
 		if m, err = next(); err != nil {
 			break
 		}
 		watchdog.Reset(r.patience + r.slow)
-		take(m)
+		handleMessage(m)
 		if r.slow > 0 {
 			c.sleep(r.slow)
 		}
@@ -438,7 +439,7 @@ func conditionName(b *easelv1.Heartbeat) string {
 func (c *caller) recordState(say func(promises.Event), g *easelv1.Generation, initial bool) {
 	say(promises.Event{
 		Kind: promises.Updated, State: g.GetState(), Etag: g.GetEtag(), Initial: initial,
-		Observed: c.world.moment(g.GetObserveTime().AsTime()), Text: g.GetUpstreamStatus(),
+		Observed: c.world.sinceStart(g.GetObserveTime().AsTime()), Text: g.GetUpstreamStatus(),
 	})
 	c.world.checkOwner(c, g)
 }
@@ -461,14 +462,14 @@ func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 	}
 }
 
-// watch opens a stream that watches a single generation. known is the etag of the state that the caller already has, or
-// empty.
-func (d *endpoint) watch(ctx context.Context, v viewing, known string) (messages, error) {
-	request := &easelv1.WatchGenerationRequest{GenerationId: v.id, Until: v.until, KnownEtag: known, HeartbeatInterval: durationpb.New(v.every)}
+// watch opens a stream that watches a single generation. knownEtag is the etag of the state that the caller already
+// has, or empty.
+func (d *endpoint) watch(ctx context.Context, v viewing, knownEtag string) (messages, error) {
+	request := &easelv1.WatchGenerationRequest{GenerationId: v.id, Until: v.until, KnownEtag: knownEtag, HeartbeatInterval: durationpb.New(v.every)}
 	if v.rest {
-		return d.rest().Watch(ctx, request)
+		return d.restClient().Watch(ctx, request)
 	}
-	stream, err := d.grpc.WatchGeneration(d.signed(ctx), request)
+	stream, err := d.grpc.WatchGeneration(d.signedContext(ctx), request)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import "github.com/easel-grpc/easel/internal/promises"
 // for this API key.
 func noRequestInAPause(o *outcome, say promises.Say) {
 	last := map[account]request{} // for each account, the request that led to the pause with the latest end
-	for _, r := range o.sent() {
+	for _, r := range o.sentRequests() {
 		who := account{r.process, r.apiKey}
 		if asked := last[who]; r.at > asked.end && r.at < asked.end+asked.after {
 			say(promises.Event{At: r.at, Actor: r.process}, "%s was sent %v after the catalog had requested a pause of %v", r.op, r.at-asked.end, asked.after)
@@ -22,7 +22,7 @@ func noRequestInAPause(o *outcome, say promises.Say) {
 // response to this request before it sends other requests with the API key.
 func oneGoesFirst(o *outcome, say promises.Say) {
 	asked, first := map[account]request{}, map[account]request{}
-	for _, r := range o.sent() {
+	for _, r := range o.sentRequests() {
 		who := account{r.process, r.apiKey}
 		opens := asked[who].end + asked[who].after
 		switch one, known := first[who]; {

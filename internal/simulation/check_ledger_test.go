@@ -49,7 +49,7 @@ func (w *world) readJournal(o *outcome) {
 func (w *world) rows(query string, each func([]driver.Value)) {
 	rows, err := w.database.query(query)
 	if err != nil {
-		w.problem("no journal: %v", err)
+		w.recordProblem("no journal: %v", err)
 		return
 	}
 	for row := make([]driver.Value, len(rows.Columns())); rows.Next(row) == nil; {
@@ -62,9 +62,9 @@ func (w *world) ledgerTime(micros int64) time.Duration {
 	return time.UnixMicro(micros).Add(-w.plan.Skew).Sub(w.history.Begin)
 }
 
-// heldAt returns the version of an order that was in the ledger at the given time. key is the idempotency key that
+// versionAt returns the version of an order that was in the ledger at the given time. key is the idempotency key that
 // Easel sends to the catalog for this order. ok is false if the order was not in the ledger yet.
-func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, ok bool) {
+func (o *outcome) versionAt(key string, at time.Duration) (held promises.Version, ok bool) {
 	for _, c := range o.journeys[key] {
 		if c.At <= at {
 			held, ok = c, true
@@ -73,21 +73,21 @@ func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, o
 	return held, ok
 }
 
-// placedRequests calls the given function for every request that places an order. The argument held is the version of the
-// order that was in the ledger when the request was sent, and written reports whether there was one. Requests from dead or
-// frozen processes are skipped, because other processes may have handled their orders.
-func (o *outcome) placedRequests(each func(at promises.Event, r request, held promises.Version, written bool)) {
-	for _, r := range o.sent() {
-		if !o.plan.Ledger || r.op != routePlace || r.undialed || o.excused(r.at, r.end, r.process, "", reachReplica) {
+// visitPlacedRequests calls fn for every request that places an order. version is the version of the order that was in the
+// ledger when the request was sent, and wasWritten reports whether there was one. Requests from dead or frozen processes
+// are skipped, because other processes may have handled their orders.
+func (o *outcome) visitPlacedRequests(fn func(at promises.Event, r request, version promises.Version, wasWritten bool)) {
+	for _, r := range o.sentRequests() {
+		if !o.plan.Ledger || r.op != routePlace || r.undialed || o.isExcused(r.at, r.end, r.process, "", reachReplica) {
 			continue
 		}
-		held, ok := o.heldAt(r.key, r.at)
-		each(promises.Event{At: r.at, Actor: r.process, Generation: r.key}, r, held, ok)
+		held, ok := o.versionAt(r.key, r.at)
+		fn(promises.Event{At: r.at, Actor: r.process, Generation: r.key}, r, held, ok)
 	}
 }
 
 func sentAsWritten(o *outcome, say promises.Say) {
-	o.placedRequests(func(at promises.Event, r request, held promises.Version, written bool) {
+	o.visitPlacedRequests(func(at promises.Event, r request, held promises.Version, written bool) {
 		switch {
 		case !written:
 			say(at, "the order was sent, but not written to the ledger")
@@ -107,7 +107,7 @@ func sentAsWritten(o *outcome, say promises.Say) {
 }
 
 func sentInTheWindow(o *outcome, say promises.Say) {
-	o.placedRequests(func(at promises.Event, r request, held promises.Version, written bool) {
+	o.visitPlacedRequests(func(at promises.Event, r request, held promises.Version, written bool) {
 		switch {
 		case !written:
 		case r.at > held.Written+o.plan.Window:
@@ -171,15 +171,15 @@ func settledInTheEnd(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		one := o.Truth[c.Generation]
 		over := one.State == catalog.StateSucceeded || one.State == catalog.StateRefunded
-		if c.State == lifecycle.Placed && !c.Settled && over && c.At < o.alone-time.Minute && one.Ended < o.alone-time.Minute && !o.leftAlone(c.Generation) {
+		if c.State == lifecycle.Placed && !c.Settled && over && c.At < o.alone-time.Minute && one.Ended < o.alone-time.Minute && !o.isLeftAlone(c.Generation) {
 			say(promises.Event{At: o.End, Actor: c.Owner, Generation: c.Generation}, "the generation is %v since %v, but the order is not settled", one.State, one.Ended)
 		}
 	}
 }
 
-// leftAlone reports whether the settlement job failed to read a generation in the last ten minutes of the run. The
+// isLeftAlone reports whether the settlement job failed to read a generation in the last ten minutes of the run. The
 // job skips such a generation for ten minutes.
-func (o *outcome) leftAlone(generation string) bool {
+func (o *outcome) isLeftAlone(generation string) bool {
 	return slices.ContainsFunc(o.requests, func(r request) bool {
 		return !r.poll && r.op == routeRead && path.Base(r.path) == generation && r.at > o.End-10*time.Minute && r.status != 200
 	})

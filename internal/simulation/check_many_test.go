@@ -36,9 +36,9 @@ func tellsChanges(o *outcome, say promises.Say) {
 		case promises.Updated:
 			s.applyUpdate(e, say)
 		case promises.CaughtUp:
-			s.caughtUp(o, e, crowd(e.At), say)
+			s.checkCaughtUp(o, e, crowd(e.At), say)
 		case promises.EndedOK:
-			s.done(e, say)
+			s.checkDone(e, say)
 		}
 	}
 }
@@ -57,16 +57,16 @@ func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
 	}
 }
 
-// caughtUp checks the number of generations in a caught-up event. It also checks that the caller knows the final state of
-// each generation that ended in the sandbox long before the watch was opened. crowd is the number of unfinished
+// checkCaughtUp checks the number of generations in a caught-up event. It also checks that the caller knows the final
+// state of each generation that ended in the sandbox long before the watch was opened. crowd is the number of unfinished
 // generations; the allowed delay grows with it.
-func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say promises.Say) {
+func (s *manyStream) checkCaughtUp(o *outcome, e promises.Event, crowd float64, say promises.Say) {
 	s.up = true
 	want := len(s.has)
 	if len(s.open.Named) > 0 {
 		want = len(s.open.Named)
 	}
-	if e.Text != fmt.Sprint(want) && !o.excused(s.open.At-time.Minute, e.At, "", "", reachLedger) { // a watch may deliver fewer generations while the ledger does not respond
+	if e.Text != fmt.Sprint(want) && !o.isExcused(s.open.At-time.Minute, e.At, "", "", reachLedger) { // a watch may deliver fewer generations while the ledger does not respond
 		say(e, "the stream caught up with %s generations, but the caller has %d", e.Text, want)
 	}
 	limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd/pollRate*2)*time.Second // the same limit as for a watch of a single generation: see seenInTime
@@ -75,15 +75,15 @@ func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say p
 		if promises.IsEnd(s.has[id].State) || one.Deleted || one.Ended < 0 || s.open.At-one.Ended < limit {
 			continue
 		}
-		if !o.excused(one.Ended-5*time.Minute, e.At, "", "", reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachRejected, reachLedger) {
+		if !o.isExcused(one.Ended-5*time.Minute, e.At, "", "", reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachRejected, reachLedger) {
 			e.Generation = id
 			say(e, "the generation ended at %v, but the caller has the state %s", one.Ended, s.has[id].State)
 		}
 	}
 }
 
-// done checks that a watch of named generations ended with OK only after all of them had ended.
-func (s *manyStream) done(e promises.Event, say promises.Say) {
+// checkDone checks that a watch of named generations ended with OK only after all of them had ended.
+func (s *manyStream) checkDone(e promises.Event, say promises.Say) {
 	for _, id := range s.open.Named {
 		if !promises.IsEnd(s.has[id].State) {
 			e.Generation = id

@@ -15,7 +15,7 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 	posts := map[string][]request{}
 	for _, r := range o.requests {
 		if r.op == routePlace && !r.undialed {
-			posts[o.knower(r.process)+" "+r.key] = append(posts[o.knower(r.process)+" "+r.key], r)
+			posts[o.memoryName(r.process)+" "+r.key] = append(posts[o.memoryName(r.process)+" "+r.key], r)
 		}
 	}
 	for _, e := range o.Events {
@@ -29,7 +29,7 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 		if e.Outcome == promises.NotPlaced && !o.plan.Ledger {
 			say(e, "without a ledger, a process can't know that an order was not placed")
 		}
-		for _, r := range posts[o.knower(e.Process)+" "+o.UpstreamKey(e, e.Order)] {
+		for _, r := range posts[o.memoryName(e.Process)+" "+o.UpstreamKey(e, e.Order)] {
 			if r.at > e.At {
 				continue
 			}
@@ -50,9 +50,9 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 // definite contains the HTTP statuses that prove that the catalog has rejected an order.
 var definite = []int{400, 401, 402, 403, 404, 409, 413, 422}
 
-// knower returns the name of the component that remembers a process's requests: "ledger" if there is a ledger,
+// memoryName returns the name of the component that remembers a process's requests: "ledger" if there is a ledger,
 // otherwise the name of the process itself.
-func (o *outcome) knower(process string) string {
+func (o *outcome) memoryName(process string) string {
 	if o.plan.Ledger {
 		return "ledger"
 	}
@@ -62,14 +62,14 @@ func (o *outcome) knower(process string) string {
 // isOwn reports whether the request r may belong to the call that the event e is about. Without a ledger, it always returns
 // true. With a ledger, it returns true if the event's process sent the request before the order was leased a second time.
 func (o *outcome) isOwn(e promises.Event, r request) bool {
-	held, _ := o.heldAt(r.key, r.at)
+	held, _ := o.versionAt(r.key, r.at)
 	return !o.plan.Ledger || r.process == e.Process && held.Leases <= 1
 }
 
 // mayHaveTaken reports whether a request may have placed its order in the catalog, judging by the response that the
 // process received.
 func (o *outcome) mayHaveTaken(r request) bool {
-	return r.status == 0 || r.status >= 500 || r.status/100 == 2 && o.excused(r.at, r.end, "", "", reachOrders)
+	return r.status == 0 || r.status >= 500 || r.status/100 == 2 && o.isExcused(r.at, r.end, "", "", reachOrders)
 }
 
 func everyPostIsOurs(o *outcome, say promises.Say) {
@@ -93,7 +93,7 @@ func oneSubmission(o *outcome, say promises.Say) {
 	// In one dialect, the response to a repeated order may be a generation with the status "error". Easel can't distinguish
 	// this response from an error message, so it resends the order.
 	isUnclear := dialect(o.plan.Dialect).Words["failed"] == "error"
-	for _, r := range o.sent() {
+	for _, r := range o.sentRequests() {
 		if r.op != routePlace {
 			continue
 		}
@@ -106,7 +106,7 @@ func oneSubmission(o *outcome, say promises.Say) {
 		if when, ok := placed[s]; ok && r.at > when && r.at < when+23*time.Hour {
 			say(at, "the order was sent, although the response to an earlier attempt arrived at %v", when)
 		}
-		if _, ok := placed[s]; !ok && r.status/100 == 2 && !isUnclear && !o.excused(r.at, r.end, "", "", reachOrders, reachLedger) {
+		if _, ok := placed[s]; !ok && r.status/100 == 2 && !isUnclear && !o.isExcused(r.at, r.end, "", "", reachOrders, reachLedger) {
 			placed[s] = r.end
 		}
 	}
@@ -114,13 +114,13 @@ func oneSubmission(o *outcome, say promises.Say) {
 
 func ordersAreFinished(o *outcome, say promises.Say) {
 	for _, r := range o.requests {
-		if r.op == routePlace && r.cut && r.end-r.at < 14*time.Second && !o.excused(r.at, r.end+time.Minute, r.process, "", reachReplica) {
+		if r.op == routePlace && r.cut && r.end-r.at < 14*time.Second && !o.isExcused(r.at, r.end+time.Minute, r.process, "", reachReplica) {
 			say(promises.Event{At: r.at, Actor: r.process, Generation: r.key}, "the attempt's context ended after %v", r.end-r.at)
 		}
 	}
 	const pause = 6 * time.Second      // maximum pause between two attempts to place an order
 	attempts := map[string][]request{} // requests that place orders, keyed by process and idempotency key
-	for _, r := range o.sent() {
+	for _, r := range o.sentRequests() {
 		if r.op == routePlace {
 			attempts[r.process+" "+r.key] = append(attempts[r.process+" "+r.key], r)
 		}
@@ -142,17 +142,17 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 			if r.status < 500 || r.after > 0 || r.end < e.At || due > until || i+1 < len(all) && all[i+1].at <= due {
 				continue
 			}
-			if !o.excused(r.at, due, r.process, "", reachReplica) && !o.limited(r, due) {
+			if !o.isExcused(r.at, due, r.process, "", reachReplica) && !o.mayBeLimited(r, due) {
 				say(e, "no attempt followed the attempt at %v, which got status %d, although there was time until %v", r.at, r.status, until)
 			}
 		}
 	}
 }
 
-// limited reports whether the limiter may delay the attempt that follows r and is due at the given time. The limiter may delay
-// it for some minutes after the catalog requested a pause, because each probe that fails starts another pause. It may also
-// delay it while the number of requests in flight is at least the lowest limit that the limiter can set.
-func (o *outcome) limited(r request, due time.Duration) bool {
+// mayBeLimited reports whether the limiter may delay the attempt that follows r and is due at the given time. The limiter may
+// delay it for some minutes after the catalog requested a pause, because each probe that fails starts another pause. It may
+// also delay it while the number of requests in flight is at least the lowest limit that the limiter can set.
+func (o *outcome) mayBeLimited(r request, due time.Duration) bool {
 	const pauses, minInFlight = 3 * time.Minute, 4
 	inFlight := 0
 	for _, x := range o.requests {

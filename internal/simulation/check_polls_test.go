@@ -9,8 +9,8 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// sent returns the requests, ordered by the time at which they were sent.
-func (o *outcome) sent() []request {
+// sentRequests returns the requests, ordered by the time at which they were sent.
+func (o *outcome) sentRequests() []request {
 	list := slices.Clone(o.requests)
 	slices.SortStableFunc(list, func(a, b request) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.path, b.path)) })
 	return list
@@ -22,7 +22,7 @@ type account struct{ process, tenant string }
 
 func (o *outcome) polls() map[account][]request {
 	polls := map[account][]request{}
-	for _, r := range o.sent() {
+	for _, r := range o.sentRequests() {
 		if r.poll {
 			polls[account{r.process, r.tenant}] = append(polls[account{r.process, r.tenant}], r)
 		}
@@ -61,7 +61,7 @@ func pollsKeepToRate(o *outcome, say promises.Say) {
 		}
 	}
 	unknown := pollRate * renewal.Seconds() * float64(o.plan.Replicas)
-	for _, r := range o.sent() {
+	for _, r := range o.sentRequests() {
 		if !r.poll || !o.plan.Ledger {
 			continue
 		}
@@ -70,7 +70,7 @@ func pollsKeepToRate(o *outcome, say promises.Say) {
 			b = &bucket{tokens: pollRate}
 			together[r.apiKey] = b
 		}
-		if b.fill(r.at); o.excused(r.at-time.Minute, r.at, "", "", reachLedger, reachReplica) {
+		if b.fill(r.at); o.isExcused(r.at-time.Minute, r.at, "", "", reachLedger, reachReplica) {
 			b.tokens = pollRate
 		}
 		if b.tokens--; b.tokens < -unknown {
@@ -85,13 +85,13 @@ func pollsKeepToRate(o *outcome, say promises.Say) {
 // read that confirms a list may immediately follow a poll.
 func oncePolled(o *outcome, say promises.Say) {
 	for who, list := range o.polls() {
-		o.onceIn(list, who, say)
+		o.checkPollsOf(list, who, say)
 	}
 }
 
-// onceIn checks that the polls of one process for the same generation neither overlap nor are too frequent (see
+// checkPollsOf checks that the polls of one process for the same generation neither overlap nor are too frequent (see
 // oncePolled). Two different replicas may poll the same generation at the same time.
-func (o *outcome) onceIn(list []request, who account, say promises.Say) {
+func (o *outcome) checkPollsOf(list []request, who account, say promises.Say) {
 	last := map[string][]request{} // at most three reads of each path, the latest ones
 	for _, r := range list {
 		if r.op != routeRead || r.status == 404 || r.status == 401 { // skipped: callers do not share reads of missing generations or reads with invalid API keys, so each caller causes its own request
@@ -116,7 +116,7 @@ func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 // between polls must have grown to at least 27 s, however many generations are watched.
 func outageIsProbed(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
-		if f.reach != reachOutage || f.to-f.from < 3*time.Minute || o.mixed(f) {
+		if f.reach != reachOutage || f.to-f.from < 3*time.Minute || o.overlapsOther(f) {
 			continue
 		}
 		for who, list := range o.polls() {
@@ -166,7 +166,7 @@ func settlingIsCheap(o *outcome, say promises.Say) {
 		at            time.Duration
 	}
 	asked := map[minute]int{}
-	for _, r := range o.sent() {
+	for _, r := range o.sentRequests() {
 		if r.at <= o.alone+time.Minute || r.at >= o.End {
 			continue
 		}
@@ -181,9 +181,9 @@ func settlingIsCheap(o *outcome, say promises.Say) {
 	}
 }
 
-// mixed reports whether another fault was active during the fault f. In this case, the effects of the two faults
-// cannot be separated.
-func (o *outcome) mixed(f span) bool {
+// overlapsOther reports whether another fault was active during the fault f. In this case, the effects of the two
+// faults cannot be separated.
+func (o *outcome) overlapsOther(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other != f && other.from <= f.to && f.from <= other.to && other.reach != reachNobody
 	})

@@ -61,11 +61,11 @@ func nothingEscapes(o *outcome, say promises.Say) {
 	}
 }
 
-// excused reports whether a fault could explain a broken promise. The fault must have been active during the given period,
-// and affect one of the given parts of the system. It must also affect the given replica, and the tenant of the given
-// caller. The parameter replica is the name of a replica or of one of its processes. The parameter tenant is the name of a
-// caller. An empty name is ignored.
-func (o *outcome) excused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
+// isExcused reports whether a fault could explain a broken promise. The fault must have been active during the given
+// period, and affect one of the given parts of the system. It must also affect the given replica, and the tenant of the
+// given caller. replica is the name of a replica or of one of its processes. tenant is the name of a caller. An empty name
+// is ignored.
+func (o *outcome) isExcused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool {
 		return slices.Contains(reaches, f.reach) && f.from <= to && from <= f.to &&
 			(f.replica == "" || replica == "" || strings.HasPrefix(replica, f.replica)) &&
@@ -73,10 +73,10 @@ func (o *outcome) excused(from, to time.Duration, replica, tenant string, reache
 	})
 }
 
-// keptFromOrders reports whether the fault T11 was active during all of the fault f. T11 keeps all orders unresolved, so a
-// fault that waits for an order cannot fire. T11 ends only when its orders are abandoned, so it can outlast a fault that
-// started later.
-func (o *outcome) keptFromOrders(f span) bool {
+// wasKeptFromOrders reports whether the fault T11 was active during all of the fault f. T11 keeps all orders unresolved,
+// so a fault that waits for an order cannot fire. T11 ends only when its orders are abandoned, so it can outlast a fault
+// that started later.
+func (o *outcome) wasKeptFromOrders(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other.id == "T11" && other.from <= f.from && f.to <= other.to
 	})
@@ -126,7 +126,7 @@ func runWasReal(o *outcome, say promises.Say) {
 		if f.fired > 0 {
 			continue
 		}
-		if idle++; o.plan.Kind != "chaos" && !o.keptFromOrders(f) {
+		if idle++; o.plan.Kind != "chaos" && !o.wasKeptFromOrders(f) {
 			say(promises.Event{At: f.from}, "%s did not fire", f.id)
 		}
 	}

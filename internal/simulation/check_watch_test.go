@@ -13,10 +13,10 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// troubled reports whether the fault with the given ID was active at the given time. A fault also counts as active for
-// a period after its end. The parameter after is the length of this period.
-func (o *outcome) troubled(id string, at, after time.Duration) bool {
-	return slices.ContainsFunc(o.faults, func(f span) bool { return f.id == id && f.from <= at && at <= f.to+after })
+// wasActive reports whether the fault with the given ID was active at the given time. After the end of a fault,
+// it counts as active for the duration grace.
+func (o *outcome) wasActive(id string, at, grace time.Duration) bool {
+	return slices.ContainsFunc(o.faults, func(f span) bool { return f.id == id && f.from <= at && at <= f.to+grace })
 }
 
 func onlyTrueStates(o *outcome, say promises.Say) {
@@ -39,7 +39,7 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 		case e.State == easelv1.State_STATE_REFUNDED && e.At < one.Refunded,
 			e.State == easelv1.State_STATE_SUCCEEDED && e.At < one.Ended:
 			say(e, "%s was delivered before the generation reached this state", e.State)
-		case e.State == easelv1.State_STATE_UNRECOGNIZED && !o.excused(e.At-2*time.Minute, e.At, "", "", reachCatalog):
+		case e.State == easelv1.State_STATE_UNRECOGNIZED && !o.isExcused(e.At-2*time.Minute, e.At, "", "", reachCatalog):
 			say(e, "the status %q was delivered, but the catalog never had it", e.Text)
 		}
 	}
@@ -67,7 +67,7 @@ func noLongSilence(o *outcome, say promises.Say) {
 			continue
 		}
 		if gap := e.At - last.At; known && gap > e.Heartbeat+time.Second && !slow[s] &&
-			!o.excused(last.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica, reachLedger) {
+			!o.isExcused(last.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica, reachLedger) {
 			say(e, "silence of %v on a stream with heartbeats every %v", gap, e.Heartbeat)
 		}
 	}
@@ -81,7 +81,7 @@ const slack = 2 * time.Second
 // time that it takes to poll all unfinished generations once.
 func deliveredAtOnce(o *outcome, say promises.Say) {
 	crowd := o.openGenerations()
-	slow, delivered, named := map[string]bool{}, map[string]bool{}, o.firstNamed()
+	slow, delivered, named := map[string]bool{}, map[string]bool{}, o.firstNamedVersions()
 	for _, e := range o.Events {
 		if e.Kind == promises.Opened && e.Text == "slow" {
 			slow[fmt.Sprint(e.Actor, e.Stream)] = true
@@ -100,7 +100,7 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 		if c := named[e.Generation]; c.At > from { // the watch queries the ledger for the owner at growing intervals
 			from = c.At + (c.At - c.Written) + 2*askAgain
 		}
-		if late := e.At - from; late > limit && !o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica, reachReads, reachLedger) {
+		if late := e.At - from; late > limit && !o.isExcused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica, reachReads, reachLedger) {
 			say(e, "%s was delivered %v after the catalog had returned it", e.State, late)
 		}
 	}
@@ -109,8 +109,8 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 // askAgain is the minimum interval at which a team's watch of all renders queries the ledger for the renders' owners.
 const askAgain = 2 * time.Second
 
-// firstNamed returns, for each generation, the first version of its order that contains the generation's ID.
-func (o *outcome) firstNamed() map[string]promises.Version {
+// firstNamedVersions returns, for each generation, the first version of its order that contains the generation's ID.
+func (o *outcome) firstNamedVersions() map[string]promises.Version {
 	first := map[string]promises.Version{}
 	for _, c := range o.Versions {
 		if _, known := first[c.Generation]; !known && c.Generation != "" {
@@ -143,7 +143,7 @@ func seenInTime(o *outcome, say promises.Say) {
 		// Polling all unfinished generations once takes crowd/pollRate seconds. The limit allows twice this time, because
 		// calls have priority over polls.
 		limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd(e.At)/pollRate*2)*time.Second
-		if late := e.At - from; late > limit && !o.excused(from-5*time.Minute, e.At, "", "",
+		if late := e.At - from; late > limit && !o.isExcused(from-5*time.Minute, e.At, "", "",
 			reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachRejected) {
 			say(e, "the generation ended at %v, but its end was delivered %v later, which is more than %v", one.Ended, late, limit)
 		}
@@ -196,13 +196,13 @@ func watchesAreKept(o *outcome, say promises.Say) {
 		if e.Stream == 0 || e.Kind != promises.Failed && e.Kind != promises.Silent || closing[fmt.Sprint(e.Actor, e.Stream)] {
 			continue
 		}
-		if o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica) {
+		if o.isExcused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica) {
 			continue
 		}
-		if strings.HasPrefix(e.Text, "Unauthenticated") && !o.plan.Held && o.excused(e.At-time.Minute, e.At, "", "", reachRejected) {
+		if strings.HasPrefix(e.Text, "Unauthenticated") && !o.plan.Held && o.isExcused(e.At-time.Minute, e.At, "", "", reachRejected) {
 			continue
 		}
-		if (e.Kind == promises.Silent || saysLedger(e.Text)) && !o.wasOpen(e, e.At) && o.excused(e.At-time.Minute, e.At, e.Process, "", reachLedger) {
+		if (e.Kind == promises.Silent || isLedgerError(e.Text)) && !o.wasOpen(e, e.At) && o.isExcused(e.At-time.Minute, e.At, e.Process, "", reachLedger) {
 			continue // a fault of the ledger may prevent a watch from starting, but must not end a watch that has started
 		}
 		if strings.HasSuffix(e.Text, "UPSTREAM_UNAVAILABLE") && !o.plan.Held && !o.wasOpen(e, e.At) && !o.hadAccepted(e) {
@@ -223,9 +223,9 @@ func (o *outcome) hadAccepted(e promises.Event) bool {
 	})
 }
 
-// saysLedger reports whether an error means that the ledger does not respond, or that waiting queries occupy all of its
-// connections.
-func saysLedger(text string) bool {
+// isLedgerError reports whether an error means that the ledger does not respond, or that waiting queries occupy all of
+// its connections.
+func isLedgerError(text string) bool {
 	return strings.HasSuffix(text, "LEDGER_UNAVAILABLE") || strings.HasSuffix(text, "OVERLOADED")
 }
 
@@ -241,7 +241,7 @@ func drainIsAnnounced(o *outcome, say promises.Say) {
 			continue
 		}
 		for _, f := range o.faults {
-			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // another explanation: a network fault ended the stream, or a frozen caller missed the announcement
+			other := o.isExcused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.wasActive("C2", e.At, time.Minute) // another explanation: a network fault ended the stream, or a frozen caller missed the announcement
 			if f.id == "N4" && !other && f.from <= e.At && e.At <= f.to && strings.HasPrefix(e.Process, f.replica) && o.wasOpen(e, f.from) {
 				say(e, "the stream was closed without an announcement")
 			}

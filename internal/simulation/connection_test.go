@@ -15,7 +15,7 @@ type ledgerConn struct {
 	gateway *gateway
 
 	ctx   context.Context // context of the current transaction, or nil
-	begun int64           // number of entries in the journal of orders when the transaction began; -1 if world.trapped returned false
+	begun int64           // number of entries in the journal of orders when the transaction began; -1 if world.hasTrap returned false
 }
 
 func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
@@ -29,7 +29,7 @@ func (c *ledgerConn) Begin() (driver.Tx, error) {
 // BeginTx waits until no other transaction is open, and then executes BEGIN IMMEDIATE. It ignores the options.
 func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
 	d := c.gateway.database
-	if err := c.gateway.reach(ctx); err != nil {
+	if err := c.gateway.reachDatabase(ctx); err != nil {
 		return nil, err
 	}
 	if err := d.lock(ctx); err != nil {
@@ -40,51 +40,51 @@ func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx
 		return nil, err
 	}
 	c.ctx, c.begun = ctx, -1
-	if d.world.trapped() {
-		c.begun = d.number(`SELECT COALESCE(MAX(rowid), 0) FROM simulated_orders`)
+	if d.world.hasTrap() {
+		c.begun = d.queryNumber(`SELECT COALESCE(MAX(rowid), 0) FROM simulated_orders`)
 	}
 	return c, nil
 }
 
-// end ends the current transaction, if any. The parameter how is the statement to execute: COMMIT or ROLLBACK.
-func (c *ledgerConn) end(how string) error {
+// endTransaction ends the current transaction, if any. statement is the statement to execute: COMMIT or ROLLBACK.
+func (c *ledgerConn) endTransaction(statement string) error {
 	if c.ctx == nil {
 		return nil
 	}
 	d := c.gateway.database
-	_, err := d.exec(how)
+	_, err := d.exec(statement)
 	c.ctx = nil
 	d.unlock()
 	return err
 }
 
-func (c *ledgerConn) Rollback() error { return c.end("ROLLBACK") }
+func (c *ledgerConn) Rollback() error { return c.endTransaction("ROLLBACK") }
 
 // Commit commits the transaction. A trap can crash or freeze the process before or after the commit. A fault can cut
 // the connection.
 func (c *ledgerConn) Commit() error {
 	ctx, g := c.ctx, c.gateway
 	before, after := c.steps()
-	if g.met(before) { // the process has crashed or been frozen, so the database rolls the transaction back
+	if g.springTrap(before) { // the process has crashed or been frozen, so the database rolls the transaction back
 		_ = c.Rollback()
-		_ = g.alive()
+		_ = g.awaitAlive()
 		return errCommitLost
 	}
-	if random, silent := g.database.troubles(g, commitSilent); silent && random%8 == 0 {
+	if random, silent := g.database.hasTrouble(g, commitSilent); silent && random%8 == 0 {
 		time.Sleep(sessionTime)
 		_ = c.Rollback()
 		return errCommitLost
 	}
-	if random, lost := g.database.troubles(g, commitLost); lost && random%3 > 0 {
+	if random, lost := g.database.hasTrouble(g, commitLost); lost && random%3 > 0 {
 		how := []string{"COMMIT", "ROLLBACK"}[random%2]
-		_ = c.end(how)
+		_ = c.endTransaction(how)
 		return errCommitLost
 	}
-	if err := c.end("COMMIT"); err != nil {
+	if err := c.endTransaction("COMMIT"); err != nil {
 		return err
 	}
-	g.met(after)
-	return g.way(ctx)
+	g.springTrap(after)
+	return g.sleepOneWay(ctx)
 }
 
 // steps returns the steps of an order that the process reaches immediately before and after the commit. Both are noStep
@@ -94,8 +94,8 @@ func (c *ledgerConn) steps() (before, after step) {
 		return noStep, noStep
 	}
 	d := c.gateway.database
-	written := d.number(fmt.Sprintf(`SELECT COUNT(*) FROM simulated_orders WHERE rowid > %d AND state = 1 AND at = order_time`, c.begun))
-	concluded := d.number(fmt.Sprintf(`SELECT COUNT(*) FROM simulated_orders AS new WHERE rowid > %d AND state > 1
+	written := d.queryNumber(fmt.Sprintf(`SELECT COUNT(*) FROM simulated_orders WHERE rowid > %d AND state = 1 AND at = order_time`, c.begun))
+	concluded := d.queryNumber(fmt.Sprintf(`SELECT COUNT(*) FROM simulated_orders AS new WHERE rowid > %d AND state > 1
 		AND NOT EXISTS (SELECT 1 FROM simulated_orders WHERE id = new.id AND rowid <= %d AND state > 1)`, c.begun, c.begun))
 	switch {
 	case written > 0:
@@ -107,7 +107,7 @@ func (c *ledgerConn) steps() (before, after step) {
 }
 
 func (c *ledgerConn) ExecContext(ctx context.Context, statement string, args []driver.NamedValue) (result driver.Result, err error) {
-	err = c.ask(ctx, statement, func() error {
+	err = c.runStatement(ctx, statement, func() error {
 		result, err = c.gateway.database.exec(statement, args...)
 		return err
 	})
@@ -115,35 +115,35 @@ func (c *ledgerConn) ExecContext(ctx context.Context, statement string, args []d
 }
 
 func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (rows driver.Rows, err error) {
-	err = c.ask(ctx, statement, func() error {
+	err = c.runStatement(ctx, statement, func() error {
 		rows, err = c.gateway.database.query(statement, args...)
 		return err
 	})
 	return rows, err
 }
 
-// ask calls the function question, which executes the given statement. If a transaction is open, the statement becomes part
-// of it. Otherwise, the statement is committed on its own.
-func (c *ledgerConn) ask(ctx context.Context, statement string, question func() error) error {
+// runStatement calls execute, which executes the given statement. If a transaction is open, the statement becomes part of
+// it. Otherwise, the statement is committed on its own.
+func (c *ledgerConn) runStatement(ctx context.Context, statement string, execute func() error) error {
 	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
 	writes := verb == "INSERT" || verb == "UPDATE"
-	if _, full := c.gateway.database.troubles(c.gateway, ledgerFull); full && writes {
+	if _, full := c.gateway.database.hasTrouble(c.gateway, ledgerFull); full && writes {
 		return errLedgerFull
 	}
 	if c.ctx != nil {
-		if err := c.gateway.alive(); err != nil {
+		if err := c.gateway.awaitAlive(); err != nil {
 			return err
 		}
-		return question()
+		return execute()
 	}
-	if err := c.gateway.reach(ctx); err != nil {
+	if err := c.gateway.reachDatabase(ctx); err != nil {
 		return err
 	}
 	if err := c.gateway.database.lock(ctx); err != nil {
 		return err
 	}
 	defer c.gateway.database.unlock()
-	return question()
+	return execute()
 }
 
 // keptRows contains the rows of a query's result.

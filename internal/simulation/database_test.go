@@ -23,7 +23,7 @@ type database struct {
 
 	mu      sync.Mutex
 	trouble ledgerTrouble
-	count   map[string]int // number of calls of database.troubles, keyed by process name
+	count   map[string]int // number of calls of database.hasTrouble, keyed by process name
 	met     int            // number of operations that the current fault has affected
 }
 
@@ -94,8 +94,8 @@ func (w *world) openDatabase() error {
 	return nil
 }
 
-// watch creates the tables and triggers of the journal. The ledger's tables must exist.
-func (d *database) watch() error {
+// createJournal creates the tables and triggers of the journal. The ledger's tables must exist.
+func (d *database) createJournal() error {
 	for _, statement := range journal {
 		if _, err := d.exec(statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
@@ -110,7 +110,7 @@ func (d *database) statement(text string, values int) (statement driver.Stmt, do
 	if kept := d.kept[text]; kept != nil {
 		return kept, nothing, nil
 	}
-	statement, err = d.conn.Prepare(d.words(text))
+	statement, err = d.conn.Prepare(d.replaceTimes(text))
 	if err != nil || values == 0 {
 		return statement, func() error { return statement.Close() }, err
 	}
@@ -153,12 +153,12 @@ func (d *database) query(text string, args ...driver.NamedValue) (driver.Rows, e
 	}
 }
 
-// number executes a query whose result is a single number, and returns this number. If the query fails, number records
-// a problem and returns -1.
-func (d *database) number(question string) int64 {
+// queryNumber executes a query whose result is a single number, and returns this number. If the query fails,
+// queryNumber records a problem and returns -1.
+func (d *database) queryNumber(question string) int64 {
 	rows, err := d.query(question)
 	if err != nil {
-		d.world.problem("%s: %v", question, err)
+		d.world.recordProblem("%s: %v", question, err)
 		return -1
 	}
 	row := make([]driver.Value, 1)
@@ -167,14 +167,14 @@ func (d *database) number(question string) int64 {
 	return n
 }
 
-// The method words replaces the placeholders for the current time in a statement with d.clock.
-func (d *database) words(statement string) string {
+// replaceTimes replaces the placeholders for the current time in a statement with d.clock.
+func (d *database) replaceTimes(statement string) string {
 	return strings.NewReplacer("easel_now()", d.clock, "{now}", d.clock).Replace(statement)
 }
 
-// begin starts a fault. It returns a function that ends the fault, and a function that returns the number of operations
-// that the fault has affected.
-func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
+// beginFault starts a fault. endFault ends the fault, and firedCount returns the number of operations that it has
+// affected.
+func (d *database) beginFault(trouble ledgerTrouble) (endFault func(), firedCount func() int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.trouble, d.met = trouble, 0
@@ -189,9 +189,9 @@ func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 		}
 }
 
-// troubles reports whether a fault of the given kind currently affects the process that uses the gateway g. It also returns
-// a pseudorandom number, which differs from call to call.
-func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes bool) {
+// hasTrouble reports whether a fault of the given kind currently affects the process that uses the gateway g. It also
+// returns a pseudorandom number, which differs from call to call.
+func (d *database) hasTrouble(g *gateway, sort ledgerSort) (random uint64, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.count[g.process]++
@@ -235,7 +235,7 @@ type gateway struct {
 func (d *database) gateway(process string) *gateway { return &gateway{database: d, process: process} }
 
 func (g *gateway) Connect(context.Context) (driver.Conn, error) {
-	if err := g.alive(); err != nil {
+	if err := g.awaitAlive(); err != nil {
 		return nil, err
 	}
 	return &ledgerConn{gateway: g}, nil
@@ -247,8 +247,8 @@ type noDriver struct{}
 
 func (noDriver) Open(string) (driver.Conn, error) { return nil, errors.ErrUnsupported }
 
-// alive waits while the process is frozen. It returns an error if the process is dead.
-func (g *gateway) alive() error {
+// awaitAlive waits while the process is frozen. It returns an error if the process is dead.
+func (g *gateway) awaitAlive() error {
 	for {
 		g.mu.Lock()
 		thaw, killed := g.thaw, g.killed
@@ -287,24 +287,25 @@ func (g *gateway) resume() {
 	}
 }
 
-// reach simulates sending a query to the database. It returns an error if the query does not reach the database.
-func (g *gateway) reach(ctx context.Context) error {
-	if err := g.alive(); err != nil {
+// reachDatabase simulates sending a query to the database. It returns an error if the query does not reach the
+// database.
+func (g *gateway) reachDatabase(ctx context.Context) error {
+	if err := g.awaitAlive(); err != nil {
 		return err
 	}
-	if _, away := g.database.troubles(g, ledgerAway); away {
+	if _, away := g.database.hasTrouble(g, ledgerAway); away {
 		return errLedgerAway
 	}
-	if _, mute := g.database.troubles(g, ledgerMute); mute {
+	if _, mute := g.database.hasTrouble(g, ledgerMute); mute {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return g.way(ctx)
+	return g.sleepOneWay(ctx)
 }
 
-// way sleeps for the simulated network delay of a query or its response.
-func (g *gateway) way(ctx context.Context) error {
-	random, slow := g.database.troubles(g, slowLedger)
+// sleepOneWay sleeps for the simulated network delay of a query or its response.
+func (g *gateway) sleepOneWay(ctx context.Context) error {
+	random, slow := g.database.hasTrouble(g, slowLedger)
 	most := 2 * time.Millisecond
 	if slow {
 		most = 4 * time.Second
@@ -312,5 +313,5 @@ func (g *gateway) way(ctx context.Context) error {
 	if err := wait(ctx, 100*time.Microsecond+time.Duration(random%uint64(most))); err != nil {
 		return err
 	}
-	return g.alive()
+	return g.awaitAlive()
 }

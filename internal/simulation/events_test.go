@@ -49,8 +49,8 @@ func (w *world) limitsOfTeams() map[string]ledger.Limits {
 	return limits
 }
 
-// receiving returns the names of the teams that receive events.
-func (w *world) receiving() map[string]bool {
+// receivingTeams returns the names of the teams that receive events.
+func (w *world) receivingTeams() map[string]bool {
 	teams := map[string]bool{}
 	for name := range w.subscribers() {
 		teams[name] = true
@@ -131,7 +131,7 @@ func (r *receivers) mood(team string) mood {
 // RoundTrip delivers an event or simulates a failure of the receiver.
 func (w wayToReceivers) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer r.Body.Close()
-	if err := w.process.gateway.alive(); err != nil { // fails if the process is dead
+	if err := w.process.gateway.awaitAlive(); err != nil { // fails if the process is dead
 		return nil, err
 	}
 	body, err := io.ReadAll(r.Body)
@@ -149,13 +149,13 @@ func (w wayToReceivers) RoundTrip(r *http.Request) (*http.Response, error) {
 	case receiverBroken:
 		return answerOf(r, http.StatusInternalServerError), nil
 	case receiverMute:
-		w.take(team, r, body)
+		w.recordEvent(team, r, body)
 		return nil, errors.New("connection reset")
 	}
-	if err := w.process.gateway.alive(); err != nil {
+	if err := w.process.gateway.awaitAlive(); err != nil {
 		return nil, err
 	}
-	w.take(team, r, body)
+	w.recordEvent(team, r, body)
 	return answerOf(r, http.StatusNoContent), nil
 }
 
@@ -163,8 +163,8 @@ func answerOf(r *http.Request, status int) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}
 }
 
-// take records an event that was delivered to a receiver.
-func (w wayToReceivers) take(team string, r *http.Request, body []byte) {
+// recordEvent records an event that was delivered to a receiver.
+func (w wayToReceivers) recordEvent(team string, r *http.Request, body []byte) {
 	a := promises.NewArrival(team, eventSecret, r.Header, body)
 	a.At, a.Process = w.world.history.Since(), w.process.name
 	if w.world.holdsKey(string(body)) || strings.Contains(string(body), "://catalog") {

@@ -15,7 +15,7 @@ func init() {
 	for id, act := range map[string]faultAction{
 		"M2":  {reach: reachNobody, victim: func(s *runningFault) { s.buyTwice(1) }, begin: slowQuotes},
 		"M2j": {reach: reachNobody, victim: func(s *runningFault) { s.buyTwice(0) }, begin: slowQuotes},
-		"M3":  ofTheLedger(commitSilent),
+		"M3":  disturbLedger(commitSilent),
 		"M4":  {reach: reachReads, victim: watchOne, begin: missForAWhile},
 		"M7": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 			return inject(s, sandbox.Fault{Set: map[string]any{"costCents": 0}, Key: s.apiKey()}, routePlace)
@@ -35,18 +35,18 @@ func init() {
 	}
 }
 
-// slowQuotes delays the catalog's responses to requests for quotes until end is called. fired returns the number of
-// delayed responses.
-func slowQuotes(s *runningFault) (end func(), fired func() int) {
+// slowQuotes delays the catalog's responses to requests for quotes until endFault is called. firedCount returns the
+// number of delayed responses.
+func slowQuotes(s *runningFault) (endFault func(), firedCount func() int) {
 	return inject(s, sandbox.Fault{Delay: sandbox.Delay(6 * time.Second), Key: s.apiKey()}, routeQuote)
 }
 
 // buyTwice sends the same order from two callers concurrently. The first caller has a limit below the price, and its
-// quote is slow. The second caller has no limit. apart is the difference between the indexes of their replicas; if it
-// is zero, both callers use the same replica.
-func (s *runningFault) buyTwice(apart int) {
-	limited, free := s.c.helper(s.next("limited")), s.c.helper(s.next("free"))
-	limited.at, free.at = s.Replica, (s.Replica+apart)%len(s.world.replicas)
+// quote is slow. The second caller has no limit. indexDifference is the difference between the indexes of their
+// replicas; if it is zero, both callers use the same replica.
+func (s *runningFault) buyTwice(indexDifference int) {
+	limited, free := s.c.helper(s.nextName("limited")), s.c.helper(s.nextName("free"))
+	limited.at, free.at = s.Replica, (s.Replica+indexDifference)%len(s.world.replicas)
 	o, none := limited.haiku(false), int64(0)
 	bought := make(chan struct{})
 	s.world.trouble.Go(func() {
@@ -65,8 +65,8 @@ func (s *runningFault) buyTwice(apart int) {
 }
 
 // missForAWhile injects a fault that makes reads of generations return 404 or 410, as if a proxy failed or the API key
-// belonged to another account. end removes the fault, and fired returns the number of affected reads.
-func missForAWhile(s *runningFault) (end func(), fired func() int) {
+// belonged to another account. endFault removes the fault, and firedCount returns the number of affected reads.
+func missForAWhile(s *runningFault) (endFault func(), firedCount func() int) {
 	s.For = 20 * time.Second
 	missing := []sandbox.Fault{
 		{Status: 404, Body: page, Header: html}, {Status: 404, Body: `{"code":"GENERATION_NOT_FOUND","message":"There is no such generation."}`}, {Status: 410, Body: page, Header: html},
@@ -93,7 +93,7 @@ func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 	}
 	for _, g := range o.Accounts["held"].Generations {
 		born := g.CreatedAt.Sub(o.Begin)
-		held, ok := o.heldAt(g.IdempotencyKey, born)
+		held, ok := o.versionAt(g.IdempotencyKey, born)
 		if ok && born > held.Written+o.plan.Window+time.Second {
 			say(promises.Event{At: born, Actor: held.Owner, Generation: g.ID}, "the order was charged %v after it was written to the ledger", born-held.Written)
 		}
@@ -109,7 +109,7 @@ func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 			continue
 		}
 		key := o.UpstreamKey(e, e.Order)
-		held, written := o.heldAt(key, e.Since)
+		held, written := o.versionAt(key, e.Since)
 		free := !written || !held.IsLive()
 		for _, c := range o.journeys[key] {
 			if c.State == lifecycle.Placed && c.At < e.At-time.Second {

@@ -44,9 +44,9 @@ func newLink() *link { return &link{over: make(chan struct{})} }
 // spacing is the time between two events that would otherwise happen at the same instant.
 const spacing = time.Microsecond
 
-// become sets the condition of the link. Connections that are open when the link becomes silent are lost, even if the
-// condition changes again later.
-func (l *link) become(state condition) {
+// setCondition sets the condition of the link. Connections that are open when the link becomes silent are lost, even if
+// the condition changes again later.
+func (l *link) setCondition(state condition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state = state
@@ -70,8 +70,8 @@ func (l *link) become(state condition) {
 	}
 }
 
-// cut resets all connections and returns their number.
-func (l *link) cut() int {
+// cutConnections resets all connections and returns their number.
+func (l *link) cutConnections() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := len(l.wires)
@@ -83,8 +83,8 @@ func (l *link) cut() int {
 	return n
 }
 
-// fired returns the number of dials and connections that the link has refused, delayed, lost or reset.
-func (l *link) fired() int {
+// firedCount returns the number of dials and connections that the link has refused, delayed, lost or reset.
+func (l *link) firedCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hits
@@ -302,18 +302,18 @@ func (d *direction) write(p []byte) (written int, err error) {
 	}
 }
 
-// change calls f under the lock, and wakes both ends.
-func (d *direction) change(f func()) {
+// updateState calls fn under the lock, and wakes both ends.
+func (d *direction) updateState(fn func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f()
+	fn()
 	d.news.Broadcast()
 }
 
-func (d *direction) hold(held bool) { d.change(func() { d.held = held }) }
+func (d *direction) hold(held bool) { d.updateState(func() { d.held = held }) }
 
 func (d *direction) reset() {
-	d.change(func() {
+	d.updateState(func() {
 		d.broken = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 		d.bytes = nil
 	})
@@ -321,20 +321,20 @@ func (d *direction) reset() {
 
 // finish closes the writer's end. It reports whether this was the last open end, that is, whether the reader's end
 // was already closed.
-func (d *direction) finish() (last bool) {
-	d.change(func() { d.finished, last = true, d.deserted; d.quiet() })
-	return last
+func (d *direction) finish() (isLast bool) {
+	d.updateState(func() { d.finished, isLast = true, d.deserted; d.stopTimers() })
+	return isLast
 }
 
 // abandon closes the reader's end. It reports whether this was the last open end, that is, whether the writer's end
 // was already closed.
-func (d *direction) abandon() (last bool) {
-	d.change(func() { d.deserted, last = true, d.finished; d.quiet() })
-	return last
+func (d *direction) abandon() (isLast bool) {
+	d.updateState(func() { d.deserted, isLast = true, d.finished; d.stopTimers() })
+	return isLast
 }
 
-// quiet stops the timers if both ends are closed.
-func (d *direction) quiet() {
+// stopTimers stops the timers if both ends are closed.
+func (d *direction) stopTimers() {
 	if !d.finished || !d.deserted {
 		return
 	}
@@ -346,7 +346,7 @@ func (d *direction) quiet() {
 }
 
 func (d *direction) limit(by *deadline, at time.Time) {
-	d.change(func() {
+	d.updateState(func() {
 		if by.timer != nil {
 			by.timer.Stop()
 			by.timer = nil
@@ -355,7 +355,7 @@ func (d *direction) limit(by *deadline, at time.Time) {
 			return
 		}
 		if left := time.Until(at); left > 0 {
-			by.timer = time.AfterFunc(left, func() { d.change(func() {}) })
+			by.timer = time.AfterFunc(left, func() { d.updateState(func() {}) })
 		}
 	})
 }

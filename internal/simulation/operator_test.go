@@ -38,9 +38,9 @@ func (c *caller) operate() {
 		c.oversee()
 		switch round % 3 {
 		case 0:
-			c.then(c.essay(false), c.remove)
+			c.then(c.essay(false), c.removeWatched)
 		case 1:
-			c.everything(30 * time.Second)
+			c.watchEverything(30 * time.Second)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func (c *caller) operate() {
 func (w *world) orderPast(n int) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: cutTransport{handlerTransport{w.box}}})
 	if err != nil {
-		w.problem("no client for orders past Easel: %v", err)
+		w.recordProblem("no client for orders past Easel: %v", err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -80,24 +80,24 @@ func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error
 func (c *caller) oversee() {
 	ctx, cancel := context.WithTimeout(c.world.ctx, time.Minute)
 	defer cancel()
-	resp, err := c.endpoint().grpc.ListGenerations(c.endpoint().signed(ctx), &easelv1.ListGenerationsRequest{PageSize: 50})
+	resp, err := c.endpoint().grpc.ListGenerations(c.endpoint().signedContext(ctx), &easelv1.ListGenerationsRequest{PageSize: 50})
 	if err != nil {
-		c.failed(promises.Event{Process: c.endpoint().replica.current().name}, err)
+		c.noteFailure(promises.Event{Process: c.endpoint().replica.currentProcess().name}, err)
 		c.switchEndpoint()
 		return
 	}
 	if all := resp.GetGenerations(); len(all) > 0 {
 		if g := all[c.random.IntN(len(all))]; g.GetOwner() != promises.Operator && g.GetModelId() != "studio/abstract" {
-			c.removeOf(g.GetOwner(), g.GetGenerationId())
+			c.removeForeign(g.GetOwner(), g.GetGenerationId())
 		}
 	}
 }
 
-// removeOf deletes another owner's generation, which an operator may do.
-func (c *caller) removeOf(owner, id string) {
+// removeForeign deletes another owner's generation, which an operator may do.
+func (c *caller) removeForeign(owner, id string) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 20*time.Second)
 	defer cancel()
-	_, err := c.endpoint().grpc.DeleteGeneration(c.endpoint().signed(ctx), &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true})
+	_, err := c.endpoint().grpc.DeleteGeneration(c.endpoint().signedContext(ctx), &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true})
 	switch status.Code(err) {
 	case codes.OK:
 		c.note(promises.Event{Kind: promises.Deleted, Generation: id, Text: "of " + owner})
@@ -107,11 +107,11 @@ func (c *caller) removeOf(owner, id string) {
 	}
 }
 
-// verify compares the ledger with its journal, as 'easel ledger verify' does, and returns the differences.
-func (w *world) verify() (differences []string) {
-	looked, err := w.replicas[0].current().ledger.Verify(context.Background(), func(d ledger.Difference) { differences = append(differences, d.String()) })
+// verifyLedger compares the ledger with its journal, as 'easel ledger verify' does, and returns the differences.
+func (w *world) verifyLedger() (differences []string) {
+	looked, err := w.replicas[0].currentProcess().ledger.Verify(context.Background(), func(d ledger.Difference) { differences = append(differences, d.String()) })
 	if err != nil || looked.Orders == 0 {
-		w.problem("the ledger was not verified in the end, but for %d orders: %v", looked.Orders, err)
+		w.recordProblem("the ledger was not verified in the end, but for %d orders: %v", looked.Orders, err)
 	}
 	return differences
 }

@@ -40,7 +40,7 @@ type plan struct {
 	Everywhere bool `json:"everywhere,omitempty"` // whether most generations are watched through every replica
 }
 
-// trouble is a planned fault. ID is a key of the map acts, and starts with the ID of a fault in the list in
+// trouble is a planned fault. ID is a key of [acts], and starts with the ID of a fault in the list in
 // cmd/easel/faults_test.go. At is the time in the run when the fault starts.
 type trouble struct {
 	ID      string        `json:"id"`
@@ -148,7 +148,7 @@ var kinds = []kind{
 	{ // runs with a rotated API key have a single replica that never restarts, because a new process would not know the API key of an earlier order
 		name: "rotation", weight: 5, count: between{4, 8}, length: minutes(8, 15),
 		workers: between{6, 6}, pause: between{10, 10}, unit: time.Second,
-		more:     func(_ *rand.Rand, p *plan) { p.rotate() },
+		more:     func(_ *rand.Rand, p *plan) { p.rotateKeys() },
 		troubles: slices.Concat(ofOrders, []string{"A11", "A11", "A11"}),
 	},
 	{ // these runs are short, because the race detector makes them ten times slower
@@ -161,12 +161,12 @@ var kinds = []kind{
 		name: "teams", weight: 10, count: between{5, 9}, length: minutes(10, 20),
 		workers: between{1, 2}, pause: between{12, 12}, unit: time.Second,
 		more: func(r *rand.Rand, p *plan) {
-			p.share(r)
+			p.addLedger(r)
 			switch r.IntN(4) {
 			case 0:
 				p.Rotates = true
 			case 1:
-				p.forget()
+				p.forgetKeys()
 			}
 		},
 		troubles: slices.Concat(ofLedger, ofLedger, ofOrders, []string{"K3", "N4", "C2", "S3", "U1"}),
@@ -175,8 +175,8 @@ var kinds = []kind{
 		name: "events", weight: 3, count: between{5, 9}, length: minutes(12, 20),
 		workers: between{1, 2}, pause: between{12, 12}, unit: time.Second,
 		more: func(r *rand.Rand, p *plan) {
-			p.share(r)
-			p.receive()
+			p.addLedger(r)
+			p.addReceivers()
 		},
 		troubles: slices.Concat(ofLedger, []string{"K3", "K3", "K3", "N4", "C2", "T4c", "T4a"}),
 	},
@@ -184,15 +184,15 @@ var kinds = []kind{
 		name: "events-short", count: between{2, 4}, length: minutes(10, 12),
 		workers: between{1, 1}, pause: between{25, 25}, unit: time.Second,
 		more: func(r *rand.Rand, p *plan) {
-			p.share(r)
-			p.receive()
+			p.addLedger(r)
+			p.addReceivers()
 		},
 		troubles: slices.Concat(ofLedger, []string{"K3", "K3", "K3", "C2"}),
 	},
 	{
 		name: "teams-short", count: between{2, 3}, length: minutes(3, 4),
 		workers: between{1, 1}, pause: between{12, 12}, unit: time.Second,
-		more:     func(r *rand.Rand, p *plan) { p.share(r) },
+		more:     func(r *rand.Rand, p *plan) { p.addLedger(r) },
 		troubles: slices.Concat(ofLedger, ofOrders, []string{"K3", "C2"}),
 	},
 	{
@@ -214,9 +214,9 @@ func planOf(seed uint64, name string) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for prefix, base := range bases {
 		if id, ok := strings.CutPrefix(name, prefix); ok {
-			p := kindOf(base, 0).only(name, id).plan(seed, r)
+			p := kindOf(base, 0).restrictTo(name, id).plan(seed, r)
 			if prefix == "events-only-" {
-				p.receive()
+				p.addReceivers()
 			}
 			return p
 		}
@@ -224,31 +224,30 @@ func planOf(seed uint64, name string) plan {
 	return kindOf(name, r.IntN(100)).plan(seed, r)
 }
 
-// kindOf returns the kind with the given name. If name is empty, the parameter drawn, a random number below 100,
-// selects the kind.
-func kindOf(name string, drawn int) kind {
+// kindOf returns the kind with the given name. If name is empty, randomNumber, which is below 100, selects the kind.
+func kindOf(name string, randomNumber int) kind {
 	for _, k := range kinds {
-		if drawn -= k.weight; name == k.name || name == "" && drawn < 0 {
+		if randomNumber -= k.weight; name == k.name || name == "" && randomNumber < 0 {
 			return k
 		}
 	}
 	panic("simulation: unknown kind " + name)
 }
 
-// only(name, id) returns a copy of k that has the given name. Its plans contain no fault except the one with the given ID,
-// and are adapted so that this fault can occur.
-func (k kind) only(name, id string) kind {
+// restrictTo returns a copy of k that has the given name. Its plans contain no fault except the one with the given ID, and
+// are adapted so that this fault can occur.
+func (k kind) restrictTo(name, id string) kind {
 	more := k.more
 	k.name, k.troubles = name, []string{id}
 	k.more = func(r *rand.Rand, p *plan) {
 		more(r, p)
 		switch id {
 		case "A11":
-			p.rotate()
+			p.rotateKeys()
 		case "T10":
 			p.Rotates = true
 		case "T11", "M8", "M12":
-			p.forget()
+			p.forgetKeys()
 			p.Length = 8 * time.Minute
 			if id == "M12" { // a plan may have three freezes of 3.5 minutes, which do not fit into 8 minutes
 				p.Length *= 2
@@ -260,7 +259,7 @@ func (k kind) only(name, id string) kind {
 		case "U19":
 			p.Length = 40 * time.Minute
 		}
-		if p.takes(id) {
+		if p.allowsFault(id) {
 			return
 		}
 		if p.Dialect = "default"; !p.Ledger {
@@ -294,21 +293,21 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 	if k.more != nil {
 		k.more(r, &p)
 	}
-	k.schedule(r, &p)
+	k.scheduleFaults(r, &p)
 	return p
 }
 
-// schedule draws the faults of a run and their times. Except in runs of the kind "chaos", the faults do not overlap, and
-// there is time to recover after each fault, so that each fault can be checked separately.
-func (k kind) schedule(r *rand.Rand, p *plan) {
+// scheduleFaults draws the faults of a run and their times. Except in runs of the kind "chaos", the faults do not
+// overlap, and there is time to recover after each fault, so that each fault can be checked separately.
+func (k kind) scheduleFaults(r *rand.Rand, p *plan) {
 	count := k.count.draw(r)
-	if !slices.ContainsFunc(k.troubles, p.takes) {
+	if !slices.ContainsFunc(k.troubles, p.allowsFault) {
 		panic(fmt.Sprintf("simulation: in %s, none of the troubles %q can occur", k.name, k.troubles))
 	}
 	slot := p.Length / time.Duration(count)
 	for i := range count {
 		id := k.troubles[r.IntN(len(k.troubles))]
-		for !p.takes(id) {
+		for !p.allowsFault(id) {
 			id = k.troubles[r.IntN(len(k.troubles))]
 		}
 		if _, known := acts[id]; !known {
@@ -330,8 +329,8 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 	}
 }
 
-// share extends the plan with a ledger that all replicas share.
-func (p *plan) share(r *rand.Rand) {
+// addLedger extends the plan with a ledger that all replicas share.
+func (p *plan) addLedger(r *rand.Rand) {
 	p.Ledger, p.Held, p.Window = true, true, 12*time.Hour
 	p.Replicas, p.Tenants = 2+r.IntN(2), 2+r.IntN(2)
 	p.Skew = []time.Duration{0, 24 * time.Hour, -24 * time.Hour, -2 * time.Minute, 48*time.Hour - 3*time.Minute}[r.IntN(5)]
@@ -344,21 +343,21 @@ func (p *plan) share(r *rand.Rand) {
 // watchEverywhere adds a ledger to the plan and makes callers watch the same generations through all replicas. One plan
 // in six has a single replica.
 func (p *plan) watchEverywhere(r *rand.Rand) {
-	p.share(r)
+	p.addLedger(r)
 	p.Everywhere = true
 	p.Replicas = []int{1, 2, 2, 3, 3, 3}[r.IntN(6)]
 }
 
-// forget sets a short resend window, and makes the catalog forget idempotency keys soon after this window.
-func (p *plan) forget() { p.Window, p.Forgets = 90*time.Second, 2*time.Minute }
+// forgetKeys sets a short resend window, and makes the catalog forget idempotency keys soon after this window.
+func (p *plan) forgetKeys() { p.Window, p.Forgets = 90*time.Second, 2*time.Minute }
 
-// receive adds receivers of events to the plan and makes 30 % of the generations fail.
-func (p *plan) receive() { p.Events, p.Failures = true, 0.3 }
+// addReceivers adds receivers of events to the plan and makes 30 % of the generations fail.
+func (p *plan) addReceivers() { p.Events, p.Failures = true, 0.3 }
 
-func (p *plan) rotate() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true, 1, 1 }
+func (p *plan) rotateKeys() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true, 1, 1 }
 
-// takes reports whether the fault with the given ID can occur in a run with this plan.
-func (p *plan) takes(id string) bool {
+// allowsFault reports whether the fault with the given ID can occur in a run with this plan.
+func (p *plan) allowsFault(id string) bool {
 	switch id {
 	case "T10":
 		return p.Rotates

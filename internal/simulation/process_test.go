@@ -53,8 +53,8 @@ type process struct {
 	stopped   chan struct{} // closed when the server has stopped
 }
 
-// next returns a name for the next process of the replica.
-func (r *replica) next() string {
+// nextName returns a name for the next process of the replica.
+func (r *replica) nextName() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count++
@@ -70,8 +70,8 @@ func (r *replica) setAbsent(absent bool) bool {
 	return changed
 }
 
-// become sets the current process of the replica to p.
-func (r *replica) become(p *process) {
+// setCurrent sets the current process of the replica to p.
+func (r *replica) setCurrent(p *process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.process = p
@@ -81,11 +81,11 @@ func (r *replica) become(p *process) {
 // ledger without holding the mutex, because virtual time does not advance while a goroutine waits for a mutex.
 func (r *replica) boot() error {
 	w := r.world
-	p := &process{name: r.next(), world: w, uplink: newLink(), stopped: make(chan struct{})}
+	p := &process{name: r.nextName(), world: w, uplink: newLink(), stopped: make(chan struct{})}
 	transport := catalog.NewTransport()
 	transport.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
 		if addr != catalogAddr {
-			w.leaked("a connection was made to " + addr)
+			w.recordLeak("a connection was made to " + addr)
 			return nil, dialError(errors.New("no such host"))
 		}
 		return p.uplink.dial(ctx, &w.address)
@@ -116,7 +116,7 @@ func (r *replica) boot() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	p.client = upstream.Reporting(func(_ context.Context, cred catalog.Credential, err error) { p.hub.Called(cred, err) })
-	p.order(ctx, w, recorder)
+	p.startOrders(ctx, w, recorder)
 	front, err := r.frontend(p)
 	if err == nil {
 		err = front.Listen()
@@ -127,10 +127,10 @@ func (r *replica) boot() error {
 	go func() {
 		defer close(p.stopped)
 		if err := front.Serve(ctx); err != nil {
-			w.problem("%s did not serve: %v", p.name, err)
+			w.recordProblem("%s did not serve: %v", p.name, err)
 		}
 	}()
-	r.become(p)
+	r.setCurrent(p)
 	return nil
 }
 
@@ -166,8 +166,8 @@ func (r *replica) frontend(p *process) (*server.Server, error) {
 	})
 }
 
-// current returns the current process or, if none is running, the last one.
-func (r *replica) current() *process {
+// currentProcess returns the current process or, if none is running, the last one.
+func (r *replica) currentProcess() *process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.process
@@ -175,44 +175,44 @@ func (r *replica) current() *process {
 
 // drain stops the process gracefully, as SIGTERM does.
 func (r *replica) drain() {
-	p := r.current()
+	p := r.currentProcess()
 	p.stop()
-	r.world.ending.Go(func() { p.end() })
+	r.world.ending.Go(func() { p.shutDown() })
 }
 
 // kill ends the process abruptly, as SIGKILL does. Requests that the process sends afterwards do not reach the catalog.
 func (r *replica) kill() {
-	p := r.current()
+	p := r.currentProcess()
 	if p.gateway != nil {
 		p.gateway.die()
 	}
-	p.uplink.become(refused)
-	p.uplink.cut()
+	p.uplink.setCondition(refused)
+	p.uplink.cutConnections()
 	for _, t := range r.world.allTenants() {
-		t.endpoints[r.index()].link.cut()
+		t.endpoints[r.index()].link.cutConnections()
 	}
 	p.stop()
-	r.world.ending.Go(func() { p.end() })
+	r.world.ending.Go(func() { p.shutDown() })
 }
 
 func (r *replica) index() int { return int(r.name[0] - 'a') }
 
-// end shuts down the parts of the process, in the same order as 'easel serve'.
-func (p *process) end() {
+// shutDown shuts down the parts of the process, in the same order as 'easel serve'.
+func (p *process) shutDown() {
 	<-p.stopped
 	p.services.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	_ = p.orders.Close(ctx) // waits up to 3 s; orders that are still in flight end when the connections are cut below
-	p.uplink.become(refused)
-	p.uplink.cut()
+	p.uplink.setCondition(refused)
+	p.uplink.cutConnections()
 	_ = p.orders.Close(context.Background())
 	p.followers.Wait()
 	p.unshare()
 	p.sharing.Wait()
 	p.hub.Close()
 	p.transport.CloseIdleConnections()
-	p.world.count(p)
+	p.world.recordContradictions(p)
 	_ = p.ledger.Close()
 }
 

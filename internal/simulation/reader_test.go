@@ -19,15 +19,15 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// wait calls WaitGeneration until the generation has ended.
-func (c *caller) wait(id string) {
+// waitForEnd calls WaitGeneration until the generation has ended.
+func (c *caller) waitForEnd(id string) {
 	for tries := 0; !c.over(); tries++ {
 		ctx, cancel := context.WithTimeout(c.world.ctx, 90*time.Second)
-		resp, err := c.endpoint().grpc.WaitGeneration(c.endpoint().signed(ctx), &easelv1.WaitGenerationRequest{
+		resp, err := c.endpoint().grpc.WaitGeneration(c.endpoint().signedContext(ctx), &easelv1.WaitGenerationRequest{
 			GenerationId: id, Timeout: durationpb.New(time.Duration(10+c.random.IntN(60)) * time.Second),
 		})
 		cancel()
-		if c.got(id, resp.GetGeneration(), err) {
+		if c.noteResponse(id, resp.GetGeneration(), err) {
 			return
 		}
 		if status.Code(err) == codes.NotFound && tries > 60 {
@@ -42,9 +42,9 @@ func (c *caller) readUntilEnd(id string) {
 	staleness := []*durationpb.Duration{nil, durationpb.New(0), durationpb.New(5 * time.Second)}[c.random.IntN(3)]
 	for tries := 0; !c.over(); tries++ {
 		ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
-		resp, err := c.endpoint().grpc.GetGeneration(c.endpoint().signed(ctx), &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: staleness})
+		resp, err := c.endpoint().grpc.GetGeneration(c.endpoint().signedContext(ctx), &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: staleness})
 		cancel()
-		if c.got(id, resp.GetGeneration(), err) {
+		if c.noteResponse(id, resp.GetGeneration(), err) {
 			return
 		}
 		if status.Code(err) == codes.NotFound && tries > 60 {
@@ -54,18 +54,18 @@ func (c *caller) readUntilEnd(id string) {
 	}
 }
 
-// The method got records the response to a unary call as an event. It reports whether the generation has ended.
-func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
-	process := c.endpoint().replica.current().name
+// noteResponse records the response to a unary call as an event. It reports whether the generation has ended.
+func (c *caller) noteResponse(id string, g *easelv1.Generation, err error) bool {
+	process := c.endpoint().replica.currentProcess().name
 	if err != nil {
-		if code, reason := c.failed(promises.Event{Generation: id, Process: process}, err); code == codes.Unavailable && reason == "" {
+		if code, reason := c.noteFailure(promises.Event{Generation: id, Process: process}, err); code == codes.Unavailable && reason == "" {
 			c.switchEndpoint()
 		}
 		return false
 	}
 	c.note(promises.Event{
 		Kind: promises.Read, Generation: id, Process: process, State: g.GetState(), Etag: g.GetEtag(),
-		Observed: c.world.moment(g.GetObserveTime().AsTime()),
+		Observed: c.world.sinceStart(g.GetObserveTime().AsTime()),
 	})
 	c.world.checkOwner(c, g)
 	if promises.IsEnd(g.GetState()) {
@@ -75,13 +75,13 @@ func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	return false
 }
 
-// list requests the latest generations of the caller's tenant.
-func (c *caller) list() {
+// listLatest requests the latest generations of the caller's tenant.
+func (c *caller) listLatest() {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
 	defer cancel()
-	resp, err := c.endpoint().grpc.ListGenerations(c.endpoint().signed(ctx), &easelv1.ListGenerationsRequest{PageSize: 20})
+	resp, err := c.endpoint().grpc.ListGenerations(c.endpoint().signedContext(ctx), &easelv1.ListGenerationsRequest{PageSize: 20})
 	if err != nil {
-		c.failed(promises.Event{Process: c.endpoint().replica.current().name}, err)
+		c.noteFailure(promises.Event{Process: c.endpoint().replica.currentProcess().name}, err)
 	}
 	for _, g := range resp.GetGenerations() {
 		c.note(promises.Event{Kind: promises.Listed, Generation: g.GetGenerationId()})
@@ -121,9 +121,9 @@ func (c *caller) followAll(ids []string) {
 	}
 }
 
-// The method everything watches all of the tenant's generations for the given time, over several consecutive streams.
-// With a probability of 50 %, it watches only the generations of one model instead.
-func (c *caller) everything(length time.Duration) {
+// watchEverything watches all of the tenant's generations for the given time, over several consecutive streams. With a
+// probability of 50 %, it watches only the generations of one model instead.
+func (c *caller) watchEverything(length time.Duration) {
 	m, until := memory{}, time.Now().Add(length)
 	model := []string{"", "studio/haiku"}[c.random.IntN(2)]
 	for !c.over() && time.Now().Before(until) {
@@ -159,8 +159,8 @@ func (v manyViewing) request(every time.Duration, m memory) *easelv1.WatchGenera
 // returns false if the stream was silent for too long.
 func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	c.stream++
-	d, every := c.endpoint(), c.heartbeat(0)
-	stream, process := c.stream, d.replica.current().name
+	d, every := c.endpoint(), c.heartbeatInterval(0)
+	stream, process := c.stream, d.replica.currentProcess().name
 	say := func(e promises.Event) {
 		e.Stream, e.Process, e.Heartbeat = stream, process, every
 		c.note(e)
@@ -168,12 +168,12 @@ func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	patience := c.patience(every)
 	say(promises.Event{Kind: promises.Opened, Text: fmt.Sprint(len(v.ids), " generations"), Named: slices.Clone(v.ids), Known: maps.Clone(m), Model: v.model})
 	err, cause := readStream(c, reading{patience, 0, v.limit}, func(ctx context.Context) (func() (*easelv1.WatchGenerationsResponse, error), error) {
-		stream, err := d.grpc.WatchGenerations(d.signed(ctx), v.request(every, m))
+		stream, err := d.grpc.WatchGenerations(d.signedContext(ctx), v.request(every, m))
 		if err != nil {
 			return nil, err
 		}
 		return stream.Recv, nil
-	}, func(message *easelv1.WatchGenerationsResponse) { c.tellMany(say, message, m) })
+	}, func(message *easelv1.WatchGenerationsResponse) { c.recordMany(say, message, m) })
 	switch {
 	case errors.Is(err, io.EOF):
 		say(promises.Event{Kind: promises.EndedOK})
@@ -182,7 +182,7 @@ func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 		say(promises.Event{Kind: promises.Silent})
 		return false
 	default:
-		c.failed(promises.Event{Stream: stream, Process: process, Heartbeat: every}, err)
+		c.noteFailure(promises.Event{Stream: stream, Process: process, Heartbeat: every}, err)
 		if status.Code(err) == codes.Unavailable {
 			c.switchEndpoint()
 		}
@@ -190,9 +190,9 @@ func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	return true
 }
 
-// tellMany records a message from a watch of many generations. If the message contains a state, tellMany also stores
-// the state in m.
-func (c *caller) tellMany(say func(promises.Event), message *easelv1.WatchGenerationsResponse, m memory) {
+// recordMany records a message from a watch of many generations. If the message contains a state, recordMany also
+// stores the state in m.
+func (c *caller) recordMany(say func(promises.Event), message *easelv1.WatchGenerationsResponse, m memory) {
 	switch {
 	case message.GetUpdate() != nil:
 		g := message.GetUpdate().GetGeneration()
@@ -211,15 +211,15 @@ func (c *caller) tellMany(say func(promises.Event), message *easelv1.WatchGenera
 func (c *caller) readNew(id string) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
 	defer cancel()
-	resp, err := c.endpoint().grpc.GetGeneration(c.endpoint().signed(ctx), &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: durationpb.New(0)})
-	c.got(id, resp.GetGeneration(), err)
+	resp, err := c.endpoint().grpc.GetGeneration(c.endpoint().signedContext(ctx), &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: durationpb.New(0)})
+	c.noteResponse(id, resp.GetGeneration(), err)
 }
 
 // tryEveryCall gets, waits for, deletes, watches and downloads a generation. It returns the errors, keyed by the kind
 // of call.
 func (c *caller) tryEveryCall(id string) map[string]error {
 	d := c.endpoint()
-	ctx, cancel := context.WithTimeout(d.signed(c.world.ctx), 20*time.Second)
+	ctx, cancel := context.WithTimeout(d.signedContext(c.world.ctx), 20*time.Second)
 	defer cancel()
 	tried := map[string]error{}
 	_, tried["get"] = d.grpc.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: id})
@@ -249,7 +249,7 @@ func (c *caller) download(id string) {
 			c.note(promises.Event{Kind: promises.Downloaded, Generation: id, Text: fmt.Sprintf("%x", sha256.Sum256(data))})
 			return
 		}
-		switch code, reason := c.failed(promises.Event{Generation: id, Process: c.endpoint().replica.current().name}, err); {
+		switch code, reason := c.noteFailure(promises.Event{Generation: id, Process: c.endpoint().replica.currentProcess().name}, err); {
 		case code == codes.DataLoss: // the file has changed
 			data, etag = nil, ""
 		case code == codes.Unavailable && reason == "":
@@ -263,7 +263,7 @@ func (c *caller) download(id string) {
 func (c *caller) fetch(id string, data *[]byte, etag *string) error {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 2*time.Minute)
 	defer cancel()
-	stream, err := c.endpoint().grpc.DownloadGeneration(c.endpoint().signed(ctx), &easelv1.DownloadGenerationRequest{
+	stream, err := c.endpoint().grpc.DownloadGeneration(c.endpoint().signedContext(ctx), &easelv1.DownloadGenerationRequest{
 		GenerationId: id, ReadOffset: int64(len(*data)), Etag: *etag,
 	})
 	for err == nil {

@@ -29,13 +29,13 @@ func (e edit) apply(root string, changed map[string]string) error {
 		changed[filepath.Join(dir, "seededbug.go")] = "package " + filepath.Base(dir) + "\n\n" + e.new
 		return nil
 	}
-	files, err := sources(dir, changed)
+	files, err := readSources(dir, changed)
 	if err != nil {
 		return err
 	}
 	places := 0
 	for path, text := range files {
-		start, end := e.find(text)
+		start, end := e.findFunction(text)
 		if n := strings.Count(text[start:end], e.old); n > 0 {
 			places += n
 			changed[path] = text[:start] + strings.Replace(text[start:end], e.old, e.new, 1) + text[end:]
@@ -47,10 +47,10 @@ func (e edit) apply(root string, changed map[string]string) error {
 	return nil
 }
 
-// find returns the start and end offsets of the function in a source file. Both are zero if the file does not contain the
-// function. The source must be formatted by gofmt, because find expects a function to end on its first line, or at the next
-// line that consists only of a closing brace.
-func (e edit) find(text string) (start, end int) {
+// findFunction returns the start and end offsets of the function in a source file. Both are zero if the file does not
+// contain the function. The source must be formatted by gofmt, because findFunction expects a function to end on its first
+// line, or at the next line that consists only of a closing brace.
+func (e edit) findFunction(text string) (start, end int) {
 	name := e.function
 	if receiver, method, ok := strings.Cut(e.function, "."); ok {
 		name = `\(\w+ \*?` + receiver + `(?:\[\w+\])?\) ` + method
@@ -62,9 +62,9 @@ func (e edit) find(text string) (start, end int) {
 	return at[0], at[1]
 }
 
-// sources returns the source of each file in a package, keyed by path. If changed contains a source for a file, sources
-// returns that source. Otherwise, it reads the file from dir, the package's directory.
-func sources(dir string, changed map[string]string) (map[string]string, error) {
+// readSources returns the source of each file in a package, keyed by path. If changed contains a source for a file,
+// readSources returns that source. Otherwise, it reads the file from dir, the package's directory.
+func readSources(dir string, changed map[string]string) (map[string]string, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, err

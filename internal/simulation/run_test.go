@@ -32,8 +32,8 @@ type outcome struct {
 	problems []string
 	faults   []span
 	posts    int           // number of orders that reached the catalog
-	settled  time.Duration // time at which the last caller finished, or at which the function run stopped waiting for it
-	late     []string      // callers that had not finished when the function run stopped waiting for them
+	settled  time.Duration // time at which the last caller finished, or at which [world.run] stopped waiting for it
+	late     []string      // callers that had not finished when [world.run] stopped waiting for them
 	alone    time.Duration // time at which all callers and watches had ended
 	digest   string
 	left     []string // stacks of the goroutines that are still running at the end
@@ -74,18 +74,18 @@ func (w *world) run() *outcome {
 	w.start()
 	for _, t := range w.tenants[:w.plan.Tenants] {
 		for i := range w.plan.Workers {
-			w.caller(t, fmt.Sprint("w", i)).start((*caller).work)
+			w.caller(t, fmt.Sprint("w", i)).start((*caller).runWorker)
 		}
 	}
 	if w.plan.Ledger {
-		w.caller(w.tenants[w.plan.Tenants], "s").start((*caller).spend)
+		w.caller(w.tenants[w.plan.Tenants], "s").start((*caller).spendBudget)
 		w.caller(w.operator, "o").start((*caller).operate)
 	}
 	time.Sleep(w.plan.Length)
-	healing := within(&w.trouble, 15*time.Minute)
+	healing := waitWithin(&w.trouble, 15*time.Minute)
 	o.Healed = w.history.Since()
-	if !healing || !within(&w.callers, 20*time.Minute+time.Duration(100/w.plan.Speed)*time.Second) {
-		o.late = w.left()
+	if !healing || !waitWithin(&w.callers, 20*time.Minute+time.Duration(100/w.plan.Speed)*time.Second) {
+		o.late = w.unfinishedCallers()
 	}
 	o.settled = w.history.Since()
 	w.cancel()
@@ -95,24 +95,24 @@ func (w *world) run() *outcome {
 	time.Sleep(5 * time.Minute)
 	o.End = w.history.Since()
 	o.Events = w.history.Sorted()
-	w.learn(o)
+	w.learnTruth(o)
 	if w.plan.Ledger {
 		w.readJournal(o)
-		o.Differences = w.verify()
+		o.Differences = w.verifyLedger()
 		o.Arrivals = w.receivers.all
 	}
 	w.stop()
 	time.Sleep(time.Minute) // waits for lingering connections to close, which takes up to a minute
 	synctest.Wait()
-	o.left = leftOver()
+	o.left = leftoverStacks()
 	o.Events, o.faults, o.problems = w.history.Sorted(), w.faults, w.problems
 	o.requests, o.leaks, o.posts = w.traffic.list, w.traffic.leaks, int(w.posts.Load())
 	o.digest = promises.Digest(o.Events)
 	return o
 }
 
-// leftOver returns the stacks of the goroutines that are still running in the bubble, except the current one.
-func leftOver() (left []string) {
+// leftoverStacks returns the stacks of the goroutines that are still running in the bubble, except the current one.
+func leftoverStacks() (left []string) {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	own, others, _ := strings.Cut(string(stacks), "\n\n")
@@ -131,8 +131,9 @@ func leftOver() (left []string) {
 	return left
 }
 
-// within waits until the wait group is done or the time limit has passed. It reports whether the wait group is done.
-func within(all *sync.WaitGroup, limit time.Duration) bool {
+// waitWithin waits until the wait group is done or the time limit has passed. It reports whether the wait group is
+// done.
+func waitWithin(all *sync.WaitGroup, limit time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
 		all.Wait()
@@ -146,16 +147,16 @@ func within(all *sync.WaitGroup, limit time.Duration) bool {
 	}
 }
 
-// left returns the names of callers that have not finished.
-func (w *world) left() []string {
+// unfinishedCallers returns the names of callers that have not finished.
+func (w *world) unfinishedCallers() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Sorted(maps.Keys(w.busy))
 }
 
-// work runs a worker, which repeatedly orders a generation and follows it in a randomly chosen way until the generation
-// has ended.
-func (c *caller) work() {
+// runWorker runs a worker, which repeatedly orders a generation and follows it in a randomly chosen way until the
+// generation has ended.
+func (c *caller) runWorker() {
 	end := c.world.history.Begin.Add(c.world.plan.Length)
 	c.pause(time.Duration(c.random.Int64N(int64(c.world.plan.Pause))))
 	for time.Now().Before(end) && !c.over() {
@@ -170,10 +171,10 @@ func (c *caller) work() {
 
 func (c *caller) oneGeneration() {
 	if c.world.plan.Ledger && c.randomly(0.2) {
-		c.list()
+		c.listLatest()
 	}
 	if c.world.plan.Everywhere && c.randomly(0.6) {
-		c.everywhere(c.essay(c.randomly(0.1)))
+		c.watchEverywhere(c.essay(c.randomly(0.1)))
 		return
 	}
 	switch n := c.random.IntN(100); {
@@ -184,21 +185,21 @@ func (c *caller) oneGeneration() {
 	case n < 52:
 		c.orderAndFollow(c.haiku(true), viewing{until: easelv1.WatchUntil_WATCH_UNTIL_SETTLED})
 	case n < 62:
-		c.then(c.essay(false), c.wait)
+		c.then(c.essay(false), c.waitForEnd)
 	case n < 72:
 		c.then(c.haiku(false), c.readUntilEnd)
 	case n < 82:
-		c.batch()
+		c.watchBatch()
 	case n < 90:
-		c.together()
+		c.watchTogether()
 	case n < 94:
 		c.then(c.picture(), func(id string) {
-			if c.follow(viewing{id: id}) {
+			if c.followGeneration(viewing{id: id}) {
 				c.download(id)
 			}
 		})
 	case n < 97:
-		c.then(c.essay(false), c.remove)
+		c.then(c.essay(false), c.removeWatched)
 	default:
 		c.helperWatchesAll()
 	}
@@ -210,8 +211,8 @@ func (c *caller) then(o order, f func(id string)) {
 	}
 }
 
-// batch creates several generations and watches them over a single stream.
-func (c *caller) batch() {
+// watchBatch creates several generations and watches them over a single stream.
+func (c *caller) watchBatch() {
 	var ids []string
 	for range 2 + c.random.IntN(5) {
 		if id, ok := c.buy(c.haiku(c.randomly(0.1)), 20*time.Second); ok {
@@ -222,8 +223,8 @@ func (c *caller) batch() {
 	c.followAll(ids)
 }
 
-// together creates a generation and starts several callers that watch it.
-func (c *caller) together() {
+// watchTogether creates a generation and starts several callers that watch it.
+func (c *caller) watchTogether() {
 	id, ok := c.buy(c.essay(c.randomly(0.2)), 20*time.Second)
 	if !ok {
 		return
@@ -233,14 +234,14 @@ func (c *caller) together() {
 		h.at = c.random.IntN(len(c.tenant.endpoints))
 		h.start(func(h *caller) {
 			h.pause(time.Duration(i) * time.Second)
-			h.follow(viewing{id: id, rest: i == 2})
+			h.followGeneration(viewing{id: id, rest: i == 2})
 		})
 	}
-	c.follow(viewing{id: id})
+	c.followGeneration(viewing{id: id})
 }
 
-// everywhere creates a generation and watches it through every replica.
-func (c *caller) everywhere(o order) {
+// watchEverywhere creates a generation and watches it through every replica.
+func (c *caller) watchEverywhere(o order) {
 	id, ok := c.buy(o, 20*time.Second)
 	if !ok {
 		return
@@ -248,26 +249,27 @@ func (c *caller) everywhere(o order) {
 	for i := range c.tenant.endpoints {
 		h := c.helper(fmt.Sprint("e", i, "-", c.seq))
 		h.at = i
-		h.start(func(h *caller) { h.follow(viewing{id: id}) })
+		h.start(func(h *caller) { h.followGeneration(viewing{id: id}) })
 	}
-	c.follow(viewing{id: id})
+	c.followGeneration(viewing{id: id})
 }
 
-// remove deletes a generation, whether it is finished or not, while another caller watches it.
-func (c *caller) remove(id string) {
+// removeWatched deletes a generation, whether it is finished or not, while another caller watches it.
+func (c *caller) removeWatched(id string) {
 	h := c.helper(fmt.Sprint("d", c.seq))
 	h.at = c.at
-	h.start(func(h *caller) { h.follow(viewing{id: id}) })
+	h.start(func(h *caller) { h.followGeneration(viewing{id: id}) })
 	c.pause(time.Second)
 	for tries := 0; !c.over() && tries < 100; tries++ {
 		ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
-		_, err := c.endpoint().grpc.DeleteGeneration(c.endpoint().signed(ctx), &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true, AllowMissing: true})
+		request := &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true, AllowMissing: true}
+		_, err := c.endpoint().grpc.DeleteGeneration(c.endpoint().signedContext(ctx), request)
 		cancel()
 		if err == nil {
 			c.note(promises.Event{Kind: promises.Deleted, Generation: id})
 			return
 		}
-		if code, reason := c.failed(promises.Event{Generation: id}, err); code.String() == "Unavailable" && reason == "" {
+		if code, reason := c.noteFailure(promises.Event{Generation: id}, err); code.String() == "Unavailable" && reason == "" {
 			c.switchEndpoint()
 		}
 		c.pause(2 * time.Second)
@@ -278,7 +280,7 @@ func (c *caller) remove(id string) {
 func (c *caller) helperWatchesAll() {
 	h := c.helper(fmt.Sprint("all", c.seq))
 	h.at = c.at
-	h.start(func(h *caller) { h.everything(time.Minute) })
+	h.start(func(h *caller) { h.watchEverything(time.Minute) })
 	c.pause(2 * time.Second)
 	c.orderAndFollow(c.haiku(false), viewing{})
 }
@@ -287,7 +289,7 @@ func (c *caller) helperWatchesAll() {
 func (w *world) newRun() promises.Run {
 	return promises.Run{
 		IsShared: w.plan.Held, HasLedger: w.plan.Ledger, HasEvents: w.plan.Events, Begin: w.history.Begin,
-		Limits: w.limitsOfTeams(), Receivers: w.receiving(),
+		Limits: w.limitsOfTeams(), Receivers: w.receivingTeams(),
 		IsCaller: func(owner, caller string) bool { return caller == callerOf(owner) },
 	}
 }
@@ -296,27 +298,27 @@ func (w *world) newRun() promises.Run {
 // wrong at a given time. HidesRefund reports whether the refund of a given generation may be missing.
 func (o *outcome) withFaults() *promises.Run {
 	o.MayLie = func(at time.Duration) bool {
-		return o.troubled("U11", at, time.Minute) || o.troubled("U13", at, time.Minute)
+		return o.wasActive("U11", at, time.Minute) || o.wasActive("U13", at, time.Minute)
 	}
 	o.HidesRefund = func(generation string) bool {
-		return dialect(o.plan.Dialect).Refund == sandbox.RefundSilent || o.leftAlone(generation)
+		return dialect(o.plan.Dialect).Refund == sandbox.RefundSilent || o.isLeftAlone(generation)
 	}
 	return &o.Run
 }
 
-// learn reads the true states, accounts and charges from the sandbox. The catalog client is the only code under test
-// that it uses.
-func (w *world) learn(o *outcome) {
+// learnTruth reads the true states, accounts and charges from the sandbox. The catalog client is the only code under
+// test that it uses.
+func (w *world) learnTruth(o *outcome) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: handlerTransport{w.box}})
 	if err != nil {
-		w.problem("no client for the truth: %v", err)
+		w.recordProblem("no client for the truth: %v", err)
 		return
 	}
 	w.box.ClearFaults()
 	for _, t := range w.accounts() {
 		account, err := w.box.Audit(context.Background(), t.key)
 		if err != nil {
-			w.problem("no accounts of %s: %v", t.name, err)
+			w.recordProblem("no accounts of %s: %v", t.name, err)
 		}
 		o.AddAccount(t.name, account)
 		for _, g := range account.Generations {
@@ -332,17 +334,17 @@ func (w *world) readTruth(client *catalog.Client, t *tenant, id string, one *pro
 	cred := catalog.Forwarded(catalog.NewSecret(t.key))
 	g, err := client.Generation(context.Background(), cred, id)
 	if err != nil {
-		w.problem("no truth of %s: %v", id, err)
+		w.recordProblem("no truth of %s: %v", id, err)
 		return
 	}
-	one.State, one.Ended = g.State, w.moment(g.TerminalTime)
+	one.State, one.Ended = g.State, w.sinceStart(g.TerminalTime)
 	one.HasFailed = one.HasFailed || g.State == catalog.StateFailed
 	if g.File == nil {
 		return
 	}
 	content, err := client.Content(context.Background(), cred, id, 0, "")
 	if err != nil {
-		w.problem("no file of %s: %v", id, err)
+		w.recordProblem("no file of %s: %v", id, err)
 		return
 	}
 	defer content.Body.Close()

@@ -32,7 +32,7 @@ func TestShortSimulationsSatisfyAllInvariants(t *testing.T) {
 		}
 		for _, j := range row {
 			t.Run(fmt.Sprint(j.kind, "/", j.seed), func(t *testing.T) {
-				if o := keeps(t, j); j.kind == "events-short" && len(o.Arrivals) < 10 {
+				if o := runAndCheck(t, j); j.kind == "events-short" && len(o.Arrivals) < 10 {
 					t.Errorf("only %d events arrived", len(o.Arrivals))
 				}
 			})
@@ -53,18 +53,18 @@ func TestSameSeedProducesTheSameEvents(t *testing.T) {
 	}
 }
 
-// oneOfEach returns one job for each planned fault whose ID is in troubles. A job's kind consists of the parameter kind
-// and this ID.
-func oneOfEach(kind string, troubles ...string) (jobs []job) {
+// oneOfEach returns one job for each planned fault whose ID is in troubles. A job's kind consists of kindPrefix and
+// this ID.
+func oneOfEach(kindPrefix string, troubles ...string) (jobs []job) {
 	for _, id := range troubles {
-		jobs = append(jobs, seeds(kind+id, 1)...)
+		jobs = append(jobs, seeds(kindPrefix+id, 1)...)
 	}
 	return jobs
 }
 
-// keeps(t, j) runs the job j and reports each promise that the job breaks. For the first broken promise, it also logs a
+// runAndCheck runs the job j and reports each promise that the job breaks. For the first broken promise, it also logs a
 // failure report and the command that repeats the job.
-func keeps(t *testing.T, j job) *outcome {
+func runAndCheck(t *testing.T, j job) *outcome {
 	t.Helper()
 	o := simulate(t, j.plan())
 	broken := check(o)
@@ -87,7 +87,7 @@ func TestOneSeed(t *testing.T) {
 	}
 	j := job{seed: *oneSeed, kind: *oneKind}
 	t.Log(j.plan())
-	for _, f := range keeps(t, j).faults {
+	for _, f := range runAndCheck(t, j).faults {
 		t.Logf("%+v", f)
 	}
 }

@@ -24,7 +24,7 @@ func failureReport(o *outcome, b promises.Broken) string {
 			key = e.Text
 		}
 	}
-	requests, lines := o.sent(), 0
+	requests, lines := o.sentRequests(), 0
 	tell := func(r request) {
 		fmt.Fprintf(&s, "%14s %-12s request  %s %s -> %d after %v poll=%t cut=%t\n", r.at, r.process, r.op, r.path[strings.LastIndex(r.path, "/")+1:], r.status, r.end-r.at, r.poll, r.cut)
 	}

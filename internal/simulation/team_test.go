@@ -140,8 +140,8 @@ func (p *process) divideRate(w *world) {
 	}
 }
 
-// order creates the [orders.Orders] of the process, and starts its background work, which runs until ctx is done.
-func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder) {
+// startOrders creates the [orders.Orders] of the process, and starts its background work, which runs until ctx is done.
+func (p *process) startOrders(ctx context.Context, w *world, recorder *orders.Recorder) {
 	p.orders = orders.New(orders.Config{Recorder: recorder, Catalog: p.client, Hub: p.hub})
 	kinds := p.kinds(w)
 	p.followers.Go(func() { p.orders.ReadChanges(ctx) })
@@ -153,10 +153,11 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	p.followers.Go(func() { jobs.New(p.ledger, w.logger(), kinds...).Run(ctx) })
 }
 
-// count records a problem if the ledger of p has counted contradictions between the catalog and the ledger.
-func (w *world) count(p *process) {
+// recordContradictions records a problem if the ledger of p has counted contradictions between the catalog and the
+// ledger.
+func (w *world) recordContradictions(p *process) {
 	if n := p.ledger.Counts.Faults.Load(); n > 0 {
-		w.problem("%s found %d faults of the ledger", p.name, n)
+		w.recordProblem("%s found %d faults of the ledger", p.name, n)
 	}
 }
 
@@ -167,9 +168,9 @@ func (w *world) withCallers(cfg *service.Config) (err error) {
 	return err
 }
 
-// spend simulates the caller of thrifty, the team with a small budget. It sends bursts of concurrent orders through
-// all replicas, so that the budget is exhausted.
-func (c *caller) spend() {
+// spendBudget simulates the caller of thrifty, the team with a small budget. It sends bursts of concurrent orders
+// through all replicas, so that the budget is exhausted.
+func (c *caller) spendBudget() {
 	for round := 0; !c.over() && time.Since(c.world.history.Begin) < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 8))
 		var burst sync.WaitGroup
@@ -203,7 +204,7 @@ const (
 	steps = stepAfterConclude
 )
 
-// trap contains a function, spring, that is called once when a replica's process reaches a step of an order.
+// trap is set for a replica and a step of an order. When the replica's process reaches this step, spring is called once.
 type trap struct {
 	replica *replica
 	step    step
@@ -219,16 +220,16 @@ func (w *world) setTrap(r *replica, at step, spring func(*replica)) *trap {
 	return t
 }
 
-// met removes the trap that was set for the given process and step, and calls the trap's function spring. It returns false
-// if there is no such trap.
-func (w *world) met(process string, at step) bool {
+// springTrap removes the trap that was set for the given process and step, and calls [trap.spring]. It returns
+// false if there is no such trap.
+func (w *world) springTrap(process string, at step) bool {
 	if at == noStep {
 		return false
 	}
 	var found *trap
 	w.mu.Lock()
 	for i, t := range w.traps {
-		if t.step == at && t.replica.current().name == process {
+		if t.step == at && t.replica.currentProcess().name == process {
 			found = t
 			w.traps = append(w.traps[:i:i], w.traps[i+1:]...)
 			break
@@ -243,29 +244,29 @@ func (w *world) met(process string, at step) bool {
 	return true
 }
 
-func (g *gateway) met(at step) bool { return g.database.world.met(g.process, at) }
+func (g *gateway) springTrap(at step) bool { return g.database.world.springTrap(g.process, at) }
 
 // freeze stops the replica's process until thaw is called, as SIGSTOP does.
 func (r *replica) freeze() {
-	if g := r.current().gateway; g != nil {
+	if g := r.currentProcess().gateway; g != nil {
 		g.freeze()
 	}
 	for _, l := range r.links() {
-		l.become(frozen)
+		l.setCondition(frozen)
 	}
 }
 
 // thaw resumes p, the process of the replica that was running when freeze was called.
 func (r *replica) thaw(p *process) {
 	for _, l := range r.linksOf(p) {
-		l.become(up)
+		l.setCondition(up)
 	}
 	if p.gateway != nil {
 		p.gateway.resume()
 	}
 }
 
-func (r *replica) links() []*link { return r.linksOf(r.current()) }
+func (r *replica) links() []*link { return r.linksOf(r.currentProcess()) }
 
 func (r *replica) linksOf(p *process) []*link {
 	all := []*link{p.uplink}
@@ -275,8 +276,8 @@ func (r *replica) linksOf(p *process) []*link {
 	return all
 }
 
-// trapped reports whether any trap is set. A trap is a function that is called when a process reaches a step of an order.
-func (w *world) trapped() bool {
+// hasTrap reports whether any trap is set. A trap is a function that is called when a process reaches a step of an order.
+func (w *world) hasTrap() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.traps) > 0

@@ -107,11 +107,11 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (t *tap) send(r *http.Request, tenant string) (*http.Response, error) {
-	there, back := t.way(r.Method + tenant + r.URL.String() + r.Header.Get("Idempotency-Key"))
+	there, back := t.networkDelays(r.Method + tenant + r.URL.String() + r.Header.Get("Idempotency-Key"))
 	if err := wait(r.Context(), there); err != nil {
 		return nil, err
 	}
-	resp, err := t.pass(r)
+	resp, err := t.passRequest(r)
 	if late := wait(r.Context(), back); late != nil && err == nil {
 		resp.Body.Close()
 		return nil, late
@@ -119,20 +119,20 @@ func (t *tap) send(r *http.Request, tenant string) (*http.Response, error) {
 	return resp, err
 }
 
-// pass sends a request. If the request is an order, a trap can crash or freeze the process before the request is sent
-// or after the response has arrived. If a process is frozen before it sends the request, it sends the request when it
-// continues.
-func (t *tap) pass(r *http.Request) (*http.Response, error) {
+// passRequest sends a request. If the request is an order, a trap can crash or freeze the process before the request is
+// sent or after the response has arrived. If a process is frozen before it sends the request, it sends the request when
+// it continues.
+func (t *tap) passRequest(r *http.Request) (*http.Response, error) {
 	orders := t.owner.gateway != nil && r.Pattern == routePlace
-	if orders && t.world.met(t.process, stepBeforePost) {
-		if err := t.owner.gateway.alive(); err != nil {
+	if orders && t.world.springTrap(t.process, stepBeforePost) {
+		if err := t.owner.gateway.awaitAlive(); err != nil {
 			return nil, err
 		}
 		r = r.WithContext(context.WithoutCancel(r.Context()))
 	}
 	resp, err := t.base.RoundTrip(r)
-	if orders && err == nil && t.world.met(t.process, stepAfterPost) {
-		if failed := t.owner.gateway.alive(); failed != nil {
+	if orders && err == nil && t.world.springTrap(t.process, stepAfterPost) {
+		if failed := t.owner.gateway.awaitAlive(); failed != nil {
 			resp.Body.Close()
 			return nil, failed
 		}
@@ -152,16 +152,16 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// way returns the network delays of a request and of its response. The argument consists of the request's method,
-// tenant, URL and idempotency key. The delays depend only on the seed, on this argument, and on the number of earlier
-// requests with the same argument.
-func (t *tap) way(what string) (there, back time.Duration) {
+// networkDelays returns the network delays of a request and of its response. identity consists of the request's method,
+// tenant, URL and idempotency key. The delays depend only on the seed, on identity, and on the number of earlier
+// requests with the same identity.
+func (t *tap) networkDelays(identity string) (there, back time.Duration) {
 	t.mu.Lock()
-	t.times[what]++
-	n := t.times[what]
+	t.times[identity]++
+	n := t.times[identity]
 	t.mu.Unlock()
 	sum := fnv.New64a()
-	sum.Write([]byte(strconv.FormatUint(t.seed, 10) + what + strconv.Itoa(n)))
+	sum.Write([]byte(strconv.FormatUint(t.seed, 10) + identity + strconv.Itoa(n)))
 	random := mix(sum.Sum64())
 	draw := func(most time.Duration) time.Duration {
 		random = mix(random)

@@ -31,8 +31,8 @@ type runningFault struct {
 	names int
 }
 
-// next returns a unique name for a helper: the given name and a number.
-func (s *runningFault) next(name string) string {
+// nextName returns a unique name for a helper: the given name and a number.
+func (s *runningFault) nextName(name string) string {
 	s.names++
 	return fmt.Sprint(name, s.names)
 }
@@ -55,13 +55,13 @@ func (s *runningFault) done(ok bool) {
 	}
 }
 
-// faultAction describes a kind of planned fault. The function begin starts the fault and returns two functions: end stops the
-// fault, and fired returns the number of operations that the fault has affected. The function victim creates the load that the
-// fault affects. Both begin and victim may be nil.
+// faultAction describes a kind of planned fault.
 type faultAction struct {
-	reach  reach
-	begin  func(s *runningFault) (end func(), fired func() int)
-	victim func(s *runningFault)
+	reach reach
+	// begin starts the fault; may be nil. endFault ends the fault, and firedCount returns the number of operations that
+	// the fault has affected.
+	begin  func(s *runningFault) (endFault func(), firedCount func() int)
+	victim func(s *runningFault) // creates the load that the fault affects; may be nil
 }
 
 // start starts each planned fault at its time in the plan.
@@ -80,7 +80,7 @@ func (w *world) start() {
 }
 
 // run starts a planned fault, and ends it at the planned time. A fault without an effect lasts longer, until it has an
-// effect or the method meet has returned.
+// effect or [runningFault.callVictim] has returned.
 func (s *runningFault) run(a faultAction) {
 	w := s.world
 	note := span{id: s.ID, from: w.history.Since(), reach: a.reach}
@@ -99,7 +99,7 @@ func (s *runningFault) run(a faultAction) {
 	met := make(chan struct{})
 	w.trouble.Go(func() {
 		defer close(met)
-		s.meet(a, fired)
+		s.callVictim(a, fired)
 	})
 	s.c.sleep(time.Until(until))
 	for waiting := true; waiting && fired() == 0; {
@@ -119,17 +119,17 @@ func (s *runningFault) run(a faultAction) {
 	w.faults = append(w.faults, note)
 }
 
-// meet calls a.victim at least once and at most six times. It stops as soon as fired returns more than zero.
-func (s *runningFault) meet(a faultAction, fired func() int) {
-	for try := 0; a.victim != nil && try < 6 && (try == 0 || fired() == 0); try++ {
+// callVictim calls a.victim at least once and at most six times. It stops as soon as firedCount returns more than zero.
+func (s *runningFault) callVictim(a faultAction, firedCount func() int) {
+	for try := 0; a.victim != nil && try < 6 && (try == 0 || firedCount() == 0); try++ {
 		s.c.pause(500 * time.Millisecond)
 		a.victim(s)
 	}
 }
 
-// inject injects the fault f into the sandbox, once for each route. end removes the faults. fired returns the number of
-// requests that they have affected.
-func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fired func() int) {
+// inject injects the fault f into the sandbox, once for each route. endFault removes the faults. firedCount returns the
+// number of requests that they have affected.
+func inject(s *runningFault, f sandbox.Fault, routes ...string) (endFault func(), firedCount func() int) {
 	var handles []*sandbox.Injected
 	for _, route := range routes {
 		f.Route = route
@@ -147,36 +147,36 @@ func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fir
 		}
 }
 
-// broken returns an action that injects a fault into the given routes of the catalog. The variant number in the plan
-// selects one of the faults in variants.
-func broken(r reach, victim func(*runningFault), routes []string, variants ...sandbox.Fault) faultAction {
+// breakRoutes returns an action that injects a fault into the given routes of the catalog. The variant number in the
+// plan selects one of the faults in variants.
+func breakRoutes(r reach, victim func(*runningFault), routes []string, variants ...sandbox.Fault) faultAction {
 	return faultAction{reach: r, victim: victim, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, variants[s.Variant%len(variants)], routes...)
 	}}
 }
 
-// uplinks returns an action that disturbs the network between the catalog and one replica, or all replicas.
-func uplinks(r reach, state condition, all bool) faultAction {
+// breakUplinks returns an action that disturbs the network between the catalog and one replica, or all replicas.
+func breakUplinks(r reach, state condition, affectsAll bool) faultAction {
 	return faultAction{reach: r, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		var links []*link
 		for i, replica := range s.world.replicas {
-			if all || i == s.Replica {
-				links = append(links, replica.current().uplink)
+			if affectsAll || i == s.Replica {
+				links = append(links, replica.currentProcess().uplink)
 			}
 		}
 		for _, l := range links {
-			l.become(state)
+			l.setCondition(state)
 			if state == refused {
-				l.cut()
+				l.cutConnections()
 			}
 		}
 		return func() {
 				for _, l := range links {
-					l.become(up)
+					l.setCondition(up)
 				}
 			}, func() (sum int) {
 				for _, l := range links {
-					sum += l.fired()
+					sum += l.firedCount()
 				}
 				return sum
 			}
@@ -184,24 +184,24 @@ func uplinks(r reach, state condition, all bool) faultAction {
 }
 
 // breakEndpoints returns an action that disturbs the network between one tenant and one replica. state is the condition of the
-// network during the fault. If cut is true, the open connections are reset when the fault begins.
-func breakEndpoints(state condition, cut bool) faultAction {
+// network during the fault. resetsOpen reports whether the open connections are reset when the fault begins.
+func breakEndpoints(state condition, resetsOpen bool) faultAction {
 	return faultAction{reach: reachCallers, begin: func(s *runningFault) (func(), func() int) {
 		l := s.c.tenant.endpoints[s.Replica].link
-		before := l.fired()
-		s.concurrently("watch", func(h *caller) { h.orderAndFollow(h.essay(false), viewing{}) })
+		before := l.firedCount()
+		s.startHelper("watch", func(h *caller) { h.orderAndFollow(h.essay(false), viewing{}) })
 		s.c.pause(2 * time.Second)
-		l.become(state)
-		if cut {
-			l.cut()
+		l.setCondition(state)
+		if resetsOpen {
+			l.cutConnections()
 		}
-		return func() { l.become(up) }, func() int { return l.fired() - before }
+		return func() { l.setCondition(up) }, func() int { return l.firedCount() - before }
 	}}
 }
 
-// concurrently starts f with a new helper caller, without waiting for its end.
-func (s *runningFault) concurrently(name string, f func(h *caller)) {
-	s.c.helper(name).start(f)
+// startHelper calls fn with a new helper caller, and does not wait until fn returns.
+func (s *runningFault) startHelper(name string, fn func(h *caller)) {
+	s.c.helper(name).start(fn)
 }
 
 var reads = []string{routeRead, routeList}
@@ -215,34 +215,34 @@ const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 // acts contains the actions of the planned faults, keyed by the faults' IDs. Faults of sockets, disks, signals, call limits
 // and the callers file are omitted, because other packages test them.
 var acts = map[string]faultAction{
-	"U1": uplinks(reachCatalog, refused, false),
-	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
-	"U3": broken(reachCatalog, watchOne, reads, sandbox.Fault{Drip: 1}),
-	"U4": broken(reachCatalog, watchOne, reads,
+	"U1": breakUplinks(reachCatalog, refused, false),
+	"U2": breakRoutes(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
+	"U3": breakRoutes(reachCatalog, watchOne, reads, sandbox.Fault{Drip: 1}),
+	"U4": breakRoutes(reachCatalog, watchOne, reads,
 		sandbox.Fault{Status: 500, Body: page, Header: html}, sandbox.Fault{Status: 502, Body: page, Header: html},
 		sandbox.Fault{Status: 503, Body: page, Header: html}),
-	"U5": broken(reachCatalog, watchOne, reads,
+	"U5": breakRoutes(reachCatalog, watchOne, reads,
 		sandbox.Fault{Status: 429, Header: waitFor("7"), Body: tooMany}, sandbox.Fault{Status: 429, Header: waitFor("30"), Body: tooMany},
 		sandbox.Fault{Status: 429, Header: waitFor("1"), Body: tooMany, Count: 4}),
-	"U6": broken(reachCatalog, watchOne, reads,
+	"U6": breakRoutes(reachCatalog, watchOne, reads,
 		sandbox.Fault{Status: 429, Header: waitFor("0"), Body: tooMany}, sandbox.Fault{Status: 429, Header: waitFor("-1"), Body: tooMany},
 		sandbox.Fault{Status: 429, Header: waitFor("315360000"), Body: tooMany, Count: 1},
 		sandbox.Fault{Status: 429, Header: waitFor("Wed, 21 Oct 2065 07:28:00 GMT"), Body: tooMany, Count: 1},
 		sandbox.Fault{Status: 503, Header: waitFor("Wed, 21 Oct 1995 07:28:00 GMT"), Body: tooMany},
 		sandbox.Fault{Status: 429, Header: waitFor("soon"), Body: tooMany}),
-	"U7": broken(reachRejected, watchOne, reads, sandbox.Fault{Status: 401, Body: `{"code":"UNAUTHORIZED","message":"no"}`}),
-	"U11": broken(reachCatalog, watchOne, reads,
+	"U7": breakRoutes(reachRejected, watchOne, reads, sandbox.Fault{Status: 401, Body: `{"code":"UNAUTHORIZED","message":"no"}`}),
+	"U11": breakRoutes(reachCatalog, watchOne, reads,
 		sandbox.Fault{Set: map[string]any{"status": "warming-up"}}, sandbox.Fault{Set: map[string]any{"surprise": []any{1, "x", nil}, "costCents": "a lot"}},
 		sandbox.Fault{Set: map[string]any{"createdAt": map[string]any{"day": 1}, "inputs": 7}}, sandbox.Fault{Set: map[string]any{"status": 12}},
 		sandbox.Fault{Set: map[string]any{"finishedAt": nil, "createdAt": nil, "modelId": nil}}),
-	"U13": broken(reachCatalog, seeEndGoBack, reads, sandbox.Fault{Set: map[string]any{"status": "queued"}, Probability: 0.5}),
-	"U16": broken(reachNobody, fetchOne, []string{routeFile},
+	"U13": breakRoutes(reachCatalog, seeEndGoBack, reads, sandbox.Fault{Set: map[string]any{"status": "queued"}, Probability: 0.5}),
+	"U16": breakRoutes(reachNobody, fetchOne, []string{routeFile},
 		sandbox.Fault{Cut: true, CutAfter: 700, Count: 3}, sandbox.Fault{ContentLengthDelta: 100, Count: 2}, sandbox.Fault{Cut: true, Count: 2}),
-	"U17": broken(reachCatalog, watchOne, reads,
+	"U17": breakRoutes(reachCatalog, watchOne, reads,
 		sandbox.Fault{Redirect: "http://elsewhere/"}, sandbox.Fault{Redirect: "http://catalog:81/", Status: 307},
 		sandbox.Fault{Redirect: "https://catalog/", Status: 308}, sandbox.Fault{Status: 304}),
-	"U18": broken(reachCatalog, watchOne, reads, sandbox.Fault{Oversize: 9 << 20, Count: 2}),
-	"U19": uplinks(reachOutage, refused, true),
+	"U18": breakRoutes(reachCatalog, watchOne, reads, sandbox.Fault{Oversize: 9 << 20, Count: 2}),
+	"U19": breakUplinks(reachOutage, refused, true),
 	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		key := s.c.tenant.key
 		if s.world.account != nil { // all tenants share this account
@@ -253,21 +253,22 @@ var acts = map[string]faultAction{
 			Body: `{"code":"BROKEN","message":"the key ` + key + ` is not welcome"}`,
 		}, reads...)
 	}},
-	"N1": uplinks(reachCatalog, silent, false),
+	"N1": breakUplinks(reachCatalog, silent, false),
 	"P5": {reach: reachReads, victim: watchMuch, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, sandbox.Fault{Status: 503, Body: page, Header: html, Key: s.apiKey()}, routeList)
 	}},
 
-	"U2p": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Hang: true, Count: 2}),
-	"U4p": broken(reachOrders, buyOne, []string{routePlace},
+	"U2p": breakRoutes(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Hang: true, Count: 2}),
+	"U4p": breakRoutes(reachOrders, buyOne, []string{routePlace},
 		sandbox.Fault{Status: 500, Body: page, Header: html}, sandbox.Fault{Status: 502, Body: page, Header: html, AfterCommit: true}),
-	"U5p": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Status: 429, Header: waitFor("3"), Body: tooMany, Count: 3}),
-	"U8":  broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 2}),
-	"U9":  broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Status: 409, Body: `{"code":"API_KEY_DAILY_CAP","message":"enough for today"}`, Count: 2}),
-	"U12": broken(reachOrders, buyOne, []string{routePlace},
+	"U5p": breakRoutes(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Status: 429, Header: waitFor("3"), Body: tooMany, Count: 3}),
+	"U8": breakRoutes(reachOrders, buyOne, []string{routePlace},
+		sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 2}),
+	"U9": breakRoutes(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Status: 409, Body: `{"code":"API_KEY_DAILY_CAP","message":"enough for today"}`, Count: 2}),
+	"U12": breakRoutes(reachOrders, buyOne, []string{routePlace},
 		sandbox.Fault{AfterCommit: true, Body: `{}`, Count: 2}, sandbox.Fault{AfterCommit: true, Body: `{"id": "gen_`, Count: 2},
 		sandbox.Fault{AfterCommit: true, Status: 201, Body: page, Header: html, Count: 2}, sandbox.Fault{Cut: true, CutAfter: 20, Count: 2}),
-	"U14": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2}, sandbox.Fault{AfterCommit: true, Hang: true, Count: 1}),
+	"U14": breakRoutes(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2}, sandbox.Fault{AfterCommit: true, Hang: true, Count: 1}),
 	"U15": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 		// The response to the first attempt is delayed by 22 s. In half of the variants, the catalog rejects the next
 		// attempt in the meantime.
@@ -295,7 +296,7 @@ var acts = map[string]faultAction{
 		// order's limit.
 		healed, fired := s.refuseRepeats()
 		risen, _ := inject(s, sandbox.Fault{Status: 200, Body: `{"priceCents":99999}`, Key: s.apiKey()}, routeQuote)
-		s.concurrently("limited", func(h *caller) {
+		s.startHelper("limited", func(h *caller) {
 			o := h.haiku(false)
 			limit := int64(1000)
 			h.at, o.limit = s.Replica, &limit
@@ -307,7 +308,7 @@ var acts = map[string]faultAction{
 	}},
 	"A11": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 		ended := make(chan struct{})
-		s.world.trouble.Go(func() { s.rotate(ended) })
+		s.world.trouble.Go(func() { s.rotateKeys(ended) })
 		lost, fired := inject(s, []sandbox.Fault{
 			{AfterCommit: true, Reset: true, Count: 3}, {Status: 503, Count: 3}, {AfterCommit: true, Body: `{}`, Count: 3},
 		}[s.Variant%3], routePlace)
@@ -322,13 +323,13 @@ var acts = map[string]faultAction{
 	"K3": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) { return s.restart((*replica).kill) }},
 	"N4": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) { return s.restart((*replica).drain) }},
 	"C2": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) {
-		watched(s)
+		watchTwo(s)
 		r := s.world.replicas[s.Replica]
-		p := r.current()
+		p := r.currentProcess()
 		r.freeze()
 		return func() { r.thaw(p) }, func() (sum int) {
 			for _, l := range r.linksOf(p) {
-				sum += l.fired()
+				sum += l.firedCount()
 			}
 			return sum
 		}
@@ -339,7 +340,7 @@ var acts = map[string]faultAction{
 	"L2": {reach: reachNobody, victim: func(s *runningFault) {
 		s.done(s.c.orderAndFollow(s.c.essay(false), viewing{slow: 10 * time.Second}))
 	}},
-	"L4": {reach: reachNobody, victim: herd},
+	"L4": {reach: reachNobody, victim: startHerd},
 	"L7": {reach: reachNobody, victim: readForeign},
 	"S3": {reach: reachNobody, victim: func(s *runningFault) {
 		s.done(s.c.orderAndFollow(s.c.haiku(true), viewing{until: easelv1.WatchUntil_WATCH_UNTIL_SETTLED}))
@@ -349,7 +350,7 @@ var acts = map[string]faultAction{
 // refuseRepeats simulates a catalog that loses the response to an order and then rejects all repeats. This happens if
 // the catalog checks the balance, the cap, the model or the inputs before the idempotency key. The first attempt itself
 // may have used up the balance or the cap.
-func (s *runningFault) refuseRepeats() (end func(), fired func() int) {
+func (s *runningFault) refuseRepeats() (endFault func(), firedCount func() int) {
 	refusals := []sandbox.Fault{
 		{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`},
 		{Status: 409, Body: `{"code":"API_KEY_DAILY_CAP","message":"enough for today"}`},
@@ -358,16 +359,16 @@ func (s *runningFault) refuseRepeats() (end func(), fired func() int) {
 		{Status: 403, Body: `{"code":"FORBIDDEN","message":"no"}`},
 		{Status: 409, Body: `{"code":"BUSY","message":"the prompt API_KEY_DAILY_CAP is under way"}`},
 	}
-	lost, fired := inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Count: 1, Key: s.apiKey()}, routePlace)
+	lost, firedCount := inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Count: 1, Key: s.apiKey()}, routePlace)
 	refusal := refusals[s.Variant%len(refusals)]
 	refusal.Key = s.apiKey()
 	refuse, _ := inject(s, refusal, routePlace)
-	return func() { lost(); refuse() }, fired
+	return func() { lost(); refuse() }, firedCount
 }
 
-// rotate changes the shared API key several times per second. In half of the variants, the catalog rejects orders under the
-// earlier keys until the fault ends.
-func (s *runningFault) rotate(ended chan struct{}) {
+// rotateKeys changes the shared API key several times per second. In half of the variants, the catalog rejects orders under
+// the earlier keys until the fault ends.
+func (s *runningFault) rotateKeys(ended chan struct{}) {
 	var rejected []*sandbox.Injected
 	for {
 		select {
@@ -387,15 +388,15 @@ func (s *runningFault) rotate(ended chan struct{}) {
 }
 
 // restart stops the process of a replica and starts a new process in its place.
-func (s *runningFault) restart(stop func(*replica)) (end func(), fired func() int) {
+func (s *runningFault) restart(stopReplica func(*replica)) (endFault func(), firedCount func() int) {
 	r := s.world.replicas[s.Replica]
-	watched(s)
+	watchTwo(s)
 	if !r.setAbsent(true) {
 		return func() {}, func() int { return 0 } // another fault is restarting the replica
 	}
 	defer r.setAbsent(false)
-	s.c.note(promises.Event{Kind: promises.Fault, Process: r.current().name, Text: s.ID + " stops"})
-	stop(r)
+	s.c.note(promises.Event{Kind: promises.Fault, Process: r.currentProcess().name, Text: s.ID + " stops"})
+	stopReplica(r)
 	// The new process starts after a fixed time, even if the old process has not exited yet. The time of the exit is not
 	// reproducible, because Shutdown in net/http polls with random jitter, which the seed does not determine. If the old
 	// process drains slowly, both processes run at the same time, as in a rolling update.
@@ -403,7 +404,7 @@ func (s *runningFault) restart(stop func(*replica)) (end func(), fired func() in
 	s.For = away + drainTimeout + 5*time.Second
 	s.c.sleep(away + time.Millisecond)
 	if err := r.boot(); err != nil {
-		s.world.problem("a replica did not come back: %v", err)
+		s.world.recordProblem("a replica did not come back: %v", err)
 	}
 	return func() {}, func() int { return 1 }
 }

@@ -60,21 +60,21 @@ func (c *typeChecker) check(dir string, texts map[string]string) error {
 	return err
 }
 
-// compiles type-checks each package that the bug changes. It uses the unchanged versions of all imported packages.
-func (b bug) compiles(c *typeChecker, root string) error {
+// checkTypes type-checks each package that the bug changes. It uses the unchanged versions of all imported packages.
+func (b bug) checkTypes(c *typeChecker, root string) error {
 	changed, err := b.apply(root)
 	if err != nil {
 		return err
 	}
 	for _, e := range b.edits {
 		dir := filepath.Join(root, e.pkg)
-		texts, err := sources(dir, changed)
+		texts, err := readSources(dir, changed)
 		if err != nil {
 			return err
 		}
 		for path, text := range changed {
 			if filepath.Dir(path) == dir {
-				texts[path] = text // needed for new files, which the function sources does not return
+				texts[path] = text // needed for new files, which readSources does not return
 			}
 		}
 		if err := c.check(dir, texts); err != nil {

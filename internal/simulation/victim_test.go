@@ -19,13 +19,13 @@ func (c *caller) orderAndFollow(o order, v viewing) bool {
 		return false
 	}
 	v.id = id
-	return c.follow(v)
+	return c.followGeneration(v)
 }
 
 // watchOne starts a caller that orders a generation and watches it until it ends. The generation lasts longer than the
 // fault.
 func watchOne(s *runningFault) {
-	s.concurrently(s.next("one"), func(h *caller) {
+	s.startHelper(s.nextName("one"), func(h *caller) {
 		h.at = s.Replica
 		h.orderAndFollow(h.essay(false), viewing{})
 	})
@@ -36,7 +36,7 @@ func watchOne(s *runningFault) {
 // all replicas.
 func watchMuch(s *runningFault) {
 	for n := range 60 {
-		s.concurrently(s.next("much"), func(h *caller) {
+		s.startHelper(s.nextName("much"), func(h *caller) {
 			h.at = n % len(s.world.replicas)
 			h.orderAndFollow(h.essay(false), viewing{})
 		})
@@ -46,7 +46,7 @@ func watchMuch(s *runningFault) {
 
 // buyOne places an order and watches its generation.
 func buyOne(s *runningFault) {
-	s.concurrently(s.next("buy"), func(h *caller) {
+	s.startHelper(s.nextName("buy"), func(h *caller) {
 		h.at = s.Replica
 		h.orderAndFollow(h.haiku(false), viewing{})
 	})
@@ -56,7 +56,7 @@ func buyOne(s *runningFault) {
 // orderIntoAPause places orders from five callers at short intervals, while the catalog requests a pause.
 func orderIntoAPause(s *runningFault) {
 	for i := range 5 {
-		s.concurrently(s.next(fmt.Sprint("waits", i)), func(h *caller) {
+		s.startHelper(s.nextName(fmt.Sprint("waits", i)), func(h *caller) {
 			h.at = s.Replica
 			h.orderAndFollow(h.haiku(false), viewing{})
 		})
@@ -67,17 +67,17 @@ func orderIntoAPause(s *runningFault) {
 
 // fetchOne orders a picture and downloads the file.
 func fetchOne(s *runningFault) {
-	h := s.c.helper(s.next("file"))
-	if id, ok := h.buy(h.picture(), 30*time.Second); ok && h.follow(viewing{id: id}) {
+	h := s.c.helper(s.nextName("file"))
+	if id, ok := h.buy(h.picture(), 30*time.Second); ok && h.followGeneration(viewing{id: id}) {
 		h.download(id)
 	}
 }
 
-// watched creates two generations, and watches them through the replica that the fault affects. Then it waits for
+// watchTwo creates two generations, and watches them through the replica that the fault affects. Then it waits for
 // about 1.5 s, so that both watches are open.
-func watched(s *runningFault) {
+func watchTwo(s *runningFault) {
 	for i := range 2 {
-		s.concurrently(fmt.Sprint("watched", i), func(h *caller) {
+		s.startHelper(fmt.Sprint("watched", i), func(h *caller) {
 			h.at = s.Replica
 			h.orderAndFollow(h.essay(false), viewing{rest: i == 1})
 		})
@@ -97,7 +97,7 @@ func leaveAnOrder(s *runningFault) {
 	h := s.world.box.Inject(fault)
 	defer h.Remove()
 	if id, ok := s.c.buy(o, first); ok {
-		s.c.follow(viewing{id: id})
+		s.c.followGeneration(viewing{id: id})
 	}
 	s.count.Add(int64(h.Fired()))
 }
@@ -106,7 +106,7 @@ func leaveAnOrder(s *runningFault) {
 func orderTwice(s *runningFault) {
 	o := s.c.haiku(false)
 	both := make(chan bool)
-	twin := s.c.helper(s.next("twin"))
+	twin := s.c.helper(s.nextName("twin"))
 	go func() {
 		twin.pause(time.Millisecond)
 		_, ok := twin.buy(o, 30*time.Second)
@@ -123,27 +123,27 @@ func seeEndGoBack(s *runningFault) {
 	if !ok {
 		return
 	}
-	s.concurrently(s.next("all"), func(h *caller) { h.everything(40 * time.Second) })
-	s.concurrently(s.next("get"), func(h *caller) {
+	s.startHelper(s.nextName("all"), func(h *caller) { h.watchEverything(40 * time.Second) })
+	s.startHelper(s.nextName("get"), func(h *caller) {
 		for range 10 {
 			h.readNew(id)
 			h.pause(2 * time.Second)
 		}
 	})
-	s.c.follow(viewing{id: id, until: easelv1.WatchUntil_WATCH_UNTIL_SETTLED})
+	s.c.followGeneration(viewing{id: id, until: easelv1.WatchUntil_WATCH_UNTIL_SETTLED})
 	s.c.sleep(25 * time.Second)
 }
 
-// herd creates a generation and starts many watches of it.
-func herd(s *runningFault) {
+// startHerd creates a generation and starts many watches of it.
+func startHerd(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(s.Variant == 0), 30*time.Second)
 	if !ok {
 		return
 	}
 	for i := range 150 + 50*s.Variant {
-		s.concurrently(s.next("h"), func(h *caller) {
+		s.startHelper(s.nextName("h"), func(h *caller) {
 			h.at = s.Replica
-			h.follow(viewing{id: id, rest: i%10 == 0})
+			h.followGeneration(viewing{id: id, rest: i%10 == 0})
 		})
 	}
 	s.count.Add(1)
@@ -155,9 +155,9 @@ func readForeign(s *runningFault) {
 	if !ok {
 		return
 	}
-	s.concurrently(s.next("owner"), func(h *caller) { h.at = s.Replica; h.follow(viewing{id: id}) })
+	s.startHelper(s.nextName("owner"), func(h *caller) { h.at = s.Replica; h.followGeneration(viewing{id: id}) })
 	s.c.pause(time.Second)
-	thief := s.world.caller(s.world.tenants[len(s.world.tenants)-1], s.next("spy")+s.c.name)
+	thief := s.world.caller(s.world.tenants[len(s.world.tenants)-1], s.nextName("spy")+s.c.name)
 	thief.at = s.Replica
 	for range 4 {
 		for what, err := range thief.tryEveryCall(id) {

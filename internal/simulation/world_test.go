@@ -147,7 +147,7 @@ func newWorld(p plan, dir string) (*world, error) {
 		}
 	}
 	if p.Ledger {
-		if w.operator, err = w.withDoors(w.enlist(promises.Operator)); err != nil {
+		if w.operator, err = w.addEndpoints(w.enlist(promises.Operator)); err != nil {
 			return nil, err
 		}
 	}
@@ -156,7 +156,7 @@ func newWorld(p plan, dir string) (*world, error) {
 			return nil, err
 		}
 		if w.plan.Ledger && i == 0 {
-			if err := w.database.watch(); err != nil {
+			if err := w.database.createJournal(); err != nil {
 				return nil, err
 			}
 		}
@@ -214,13 +214,13 @@ func (w *world) admit(name string) (err error) {
 	if err != nil {
 		return err
 	}
-	t, err = w.withDoors(t)
+	t, err = w.addEndpoints(t)
 	w.tenants = append(w.tenants, t)
 	return err
 }
 
-// withDoors adds an endpoint for each replica to a tenant.
-func (w *world) withDoors(t *tenant) (*tenant, error) {
+// addEndpoints adds an endpoint for each replica to a tenant.
+func (w *world) addEndpoints(t *tenant) (*tenant, error) {
 	for _, r := range w.replicas {
 		d, err := w.door(r, t.key)
 		if err != nil {
@@ -323,15 +323,15 @@ func (w *world) stop() {
 	_ = w.site.Close()
 }
 
-// problem records a deviation from the plan.
-func (w *world) problem(format string, args ...any) {
+// recordProblem records a deviation from the plan.
+func (w *world) recordProblem(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
-// leaked records a leak: a secret in public data, or a connection to an unexpected address.
-func (w *world) leaked(text string) {
+// recordLeak records a leak: a secret in public data, or a connection to an unexpected address.
+func (w *world) recordLeak(text string) {
 	w.traffic.mu.Lock()
 	defer w.traffic.mu.Unlock()
 	w.traffic.leaks = append(w.traffic.leaks, text)
@@ -349,7 +349,7 @@ func (s secretSearch) WithGroup(string) slog.Handler            { return s }
 func (s secretSearch) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Value.Kind() != slog.KindInt64 && a.Value.Kind() != slog.KindDuration && s.world.holdsKey(a.Value.String()) {
-			s.world.leaked("a key is in the log line " + r.Message + ", attribute " + a.Key)
+			s.world.recordLeak("a key is in the log line " + r.Message + ", attribute " + a.Key)
 		}
 		return true
 	})
