@@ -49,12 +49,12 @@ const (
 	rejected // the order exceeds the team's budget, so it was not placed
 )
 
-// connect creates the given number of callers. A quarter of them use REST.
-func (w *world) connect(callers int) {
+// connectCallers creates the given number of callers. A quarter of them use REST.
+func (w *world) connectCallers(callers int) {
 	for n := range callers {
 		team := teams[n%len(w.tokens)]
 		c := &caller{world: w, team: team, name: fmt.Sprintf("%s.%d", team, n), overREST: n/len(w.tokens)%4 == 3}
-		address := w.relay(w.t, net.ListenConfig{}, c.toFacade)
+		address := w.startRelay(w.t, net.ListenConfig{}, c.forwardToFacade)
 		// If an idle connection broke, the transport would resend an order with an Idempotency-Key header. The caller would then
 		// record two calls as one.
 		transport := &http.Transport{DisableKeepAlives: true}
@@ -94,30 +94,30 @@ func orderOf(n int) *easelv1.CreateGenerationRequest {
 	return r
 }
 
-// The method work places orders until the world has reached its planned numbers of orders and faults. Sometimes a
-// second caller, colleague, concurrently sends the same order, often through another facade.
-func (c *caller) work(ctx context.Context, colleague *caller) error {
+// placeOrders places orders until the world has reached its planned numbers of orders and faults. Sometimes a second
+// caller, colleague, concurrently sends the same order, often through another facade.
+func (c *caller) placeOrders(ctx context.Context, colleague *caller) error {
 	for c.world.calmIfDone(); !c.world.isCalm() && ctx.Err() == nil; c.world.calmIfDone() {
-		request := c.next()
+		request := c.nextOrder()
 		if rand.IntN(20) == 0 {
 			var twin sync.WaitGroup
-			twin.Go(func() { _, _ = colleague.ask(ctx, request) })
-			err := c.try(ctx, request)
+			twin.Go(func() { _, _ = colleague.sendOrder(ctx, request) })
+			err := c.tryOrder(ctx, request)
 			if twin.Wait(); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := c.try(ctx, request); err != nil {
+		if err := c.tryOrder(ctx, request); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// next returns either an order to repeat or a new order. All teams use the same idempotency keys, to test that a key needs to
-// be unique only within a team.
-func (c *caller) next() *easelv1.CreateGenerationRequest {
+// nextOrder returns either an order to repeat or a new order. All teams use the same idempotency keys, to test that a key
+// needs to be unique only within a team.
+func (c *caller) nextOrder() *easelv1.CreateGenerationRequest {
 	if n := len(c.later); n > 20 || n > 0 && rand.IntN(3) == 0 {
 		request := c.later[0]
 		c.later = c.later[1:]
@@ -129,18 +129,18 @@ func (c *caller) next() *easelv1.CreateGenerationRequest {
 	return orderOf(c.world.last[c.team])
 }
 
-// try sends an order. If the order is placed, the caller sometimes repeats it at once. If the outcome is unknown, the
-// caller repeats the order later. With PostgreSQL, the caller sometimes abandons such an order instead, because another
-// process can complete it.
-func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
-	outcome, err := c.ask(ctx, request)
+// tryOrder sends an order. If the order is placed, the caller sometimes repeats it at once. If the outcome is unknown,
+// the caller repeats the order later. With PostgreSQL, the caller sometimes abandons such an order instead, because
+// another process can complete it.
+func (c *caller) tryOrder(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
+	outcome, err := c.sendOrder(ctx, request)
 	switch {
 	case err != nil || outcome == rejected:
 		return err
 	case outcome == placed:
 		c.placed = append(c.placed, request)
 		if c.isKilledHearing() || rand.IntN(8) == 0 {
-			_, err = c.ask(ctx, request)
+			_, err = c.sendOrder(ctx, request)
 		}
 		return err
 	case c.world.postgres != nil && rand.IntN(4) == 0:
@@ -164,8 +164,8 @@ func (c *caller) isKilledHearing() bool {
 	if newest == nil {
 		return false
 	}
-	f := c.world.draw(returned)
-	return f != nil && c.world.strike(f, newest)
+	f := c.world.drawFault(returned)
+	return f != nil && c.world.injectFault(f, newest)
 }
 
 func (c *caller) note(e promises.Event) {
@@ -173,9 +173,9 @@ func (c *caller) note(e promises.Event) {
 	c.world.record.Add(e)
 }
 
-// ask sends an order, records the response and returns the outcome. It returns an error if the call failed for a reason that is
-// not expected in the test.
-func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationRequest) (outcome, error) {
+// sendOrder sends an order, records the response and returns the outcome. It returns an error if the call failed for a reason
+// that is not expected in the test.
+func (c *caller) sendOrder(ctx context.Context, request *easelv1.CreateGenerationRequest) (outcome, error) {
 	order, since := request.GetIdempotencyKey(), c.world.record.Since()
 	c.note(promises.Event{Kind: promises.Ordered, Text: order})
 	g, err := c.create(ctx, request)
@@ -195,7 +195,7 @@ func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationReque
 	case why.GetReason() == "BUDGET_EXCEEDED" && c.world.limits[c.team].MonthlyCents != nil:
 		c.note(promises.Event{Kind: promises.Rejected, Text: order, Generation: why.GetReason()})
 		return rejected, nil
-	case !retryable(err):
+	case !isRetryable(err):
 		return unknown, fmt.Errorf("order %s of team %s: %w", order, c.team, err)
 	}
 	return unknown, nil
@@ -211,9 +211,9 @@ func (c *caller) create(ctx context.Context, request *easelv1.CreateGenerationRe
 	return answer.GetGeneration(), err
 }
 
-// retryable reports whether an error allows the caller to retry with the same key. Other errors must not occur, because
-// all orders are valid and the balance is sufficient.
-func retryable(err error) bool {
+// isRetryable reports whether an error allows the caller to retry with the same key. Other errors must not occur,
+// because all orders are valid and the balance is sufficient.
+func isRetryable(err error) bool {
 	st := status.Convert(err)
 	switch service.Reason(st) {
 	case easelv1.ErrorReason_OVERLOADED, easelv1.ErrorReason_UPSTREAM_RATE_LIMITED: // Easel could not send the order to the catalog before the deadline
@@ -222,13 +222,13 @@ func retryable(err error) bool {
 	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded || st.Code() == codes.Canceled
 }
 
-// comeBack repeats the caller's orders, except the abandoned ones, until the outcome of each order is known. A repeat
-// may reach a different facade than the original order.
-func (c *caller) comeBack(ctx context.Context) error {
+// repeatOrders repeats the caller's orders, except the abandoned ones, until the outcome of each order is known. A
+// repeat may reach a different facade than the original order.
+func (c *caller) repeatOrders(ctx context.Context) error {
 	for _, request := range append(c.placed, c.later...) {
 		for answer := unknown; answer == unknown; {
 			var err error
-			if answer, err = c.ask(ctx, request); err != nil {
+			if answer, err = c.sendOrder(ctx, request); err != nil {
 				return err
 			}
 			if ctx.Err() != nil {
@@ -239,9 +239,9 @@ func (c *caller) comeBack(ctx context.Context) error {
 	return nil
 }
 
-// The method look checks, while faults happen, that a team sees only its own generations. It lists and watches all
+// checkIsolation checks, while faults happen, that a team sees only its own generations. It lists and watches all
 // generations, and tries to read a generation of another team.
-func (c *caller) look(ctx context.Context) error {
+func (c *caller) checkIsolation(ctx context.Context) error {
 	ctx = proctest.Bearing(ctx, c.world.tokens[c.team])
 	c.world.work.Go(func() {
 		for ; ctx.Err() == nil; pauseFor(ctx, 20*time.Millisecond) {
@@ -249,15 +249,15 @@ func (c *caller) look(ctx context.Context) error {
 		}
 	})
 	for ; !c.world.isCalm() && ctx.Err() == nil; pauseFor(ctx, 50*time.Millisecond) {
-		if err := errors.Join(c.list(ctx), c.peek(ctx)); err != nil {
+		if err := errors.Join(c.list(ctx), c.readForeign(ctx)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// The method see records that the caller has received a generation.
-func (c *caller) see(g *easelv1.Generation) {
+// recordGeneration records that the caller has received a generation.
+func (c *caller) recordGeneration(g *easelv1.Generation) {
 	c.note(promises.Event{Kind: promises.Listed, Generation: g.GetGenerationId()})
 	if g.GetOwner() != c.team && g.GetOwner() != "" { // while the database is unavailable, messages from a watch of all generations have no owner
 		c.note(promises.Event{Kind: promises.Leaked, Generation: g.GetGenerationId(), Text: "it is shown as a generation of " + g.GetOwner()})
@@ -271,7 +271,7 @@ func (c *caller) watchEverything(ctx context.Context) {
 	for err == nil {
 		var m *easelv1.WatchGenerationsResponse
 		if m, err = stream.Recv(); m.GetUpdate() != nil {
-			c.see(m.GetUpdate().GetGeneration())
+			c.recordGeneration(m.GetUpdate().GetGeneration())
 		}
 	}
 }
@@ -280,17 +280,17 @@ func (c *caller) list(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	answer, err := c.client.ListGenerations(ctx, &easelv1.ListGenerationsRequest{PageSize: 50})
-	if err != nil && !retryable(err) {
+	if err != nil && !isRetryable(err) {
 		return fmt.Errorf("list of team %s: %w", c.team, err)
 	}
 	for _, g := range answer.GetGenerations() {
-		c.see(g)
+		c.recordGeneration(g)
 	}
 	return nil
 }
 
-// peek tries to read another team's generation, which must fail.
-func (c *caller) peek(ctx context.Context) error {
+// readForeign tries to read another team's generation, which must fail.
+func (c *caller) readForeign(ctx context.Context) error {
 	c.world.mu.Lock()
 	id := ""
 	for team, one := range c.world.shown {
@@ -305,7 +305,7 @@ func (c *caller) peek(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	_, err := c.client.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: id})
-	if status.Code(err) != codes.NotFound && !retryable(err) {
+	if status.Code(err) != codes.NotFound && !isRetryable(err) {
 		c.note(promises.Event{Kind: promises.Leaked, Generation: id, Text: fmt.Sprintf("another team reads it: %v", err)})
 	}
 	return nil

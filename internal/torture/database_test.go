@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// toDatabase forwards the traffic between a facade and PostgreSQL. It parses the protocol to detect commits.
-func (w *world) toDatabase(near *net.TCPConn, owner *supervisor) {
+// forwardToDatabase forwards the traffic between a facade and PostgreSQL. It parses the protocol to detect commits.
+func (w *world) forwardToDatabase(near *net.TCPConn, owner *supervisor) {
 	up, err := net.Dial("tcp", w.postgres.Address())
 	if err != nil {
 		return
@@ -21,13 +21,13 @@ func (w *world) toDatabase(near *net.TCPConn, owner *supervisor) {
 	defer up.Close()
 	s := &session{world: w, near: near, up: up, over: make(chan struct{})}
 	w.work.Go(func() {
-		for s.answer() {
+		for s.forwardAnswer() {
 		}
 		close(s.over)
 		up.Close()
 		near.Close()
 	})
-	for typed := 0; s.request(owner, typed); typed = 1 { // typed is 0 for the first message, which has no type, and 1 for all others
+	for typed := 0; s.forwardRequest(owner, typed); typed = 1 { // typed is 0 for the first message, which has no type, and 1 for all others
 	}
 }
 
@@ -42,18 +42,18 @@ type session struct {
 	over    chan struct{}                    // closed when PostgreSQL has closed the connection
 }
 
-// request forwards a message from the facade. A fault can end the connection before a commit is forwarded. request
-// reports whether the connection stays open.
-func (s *session) request(owner *supervisor, typed int) bool {
+// forwardRequest forwards a message from the facade. A fault can end the connection before a commit is forwarded.
+// forwardRequest reports whether the connection stays open.
+func (s *session) forwardRequest(owner *supervisor, typed int) bool {
 	kind, text, err := readPostgres(s.near, typed)
 	if err != nil {
 		return false
 	}
 	if kind == 'Q' && string(text[5:]) == "commit\x00" {
-		s.facade.Store(owner.now())
-		if f := s.draw(committing); f != nil {
+		s.facade.Store(owner.runningProcess())
+		if f := s.drawFault(committing); f != nil {
 			s.silent.Store(f.group == stalls && !f.continues)
-			if s.strike(f) {
+			if s.injectFault(f) {
 				return false
 			}
 		}
@@ -62,9 +62,9 @@ func (s *session) request(owner *supervisor, typed int) bool {
 	return err == nil
 }
 
-// answer forwards a message from PostgreSQL, unless a fault drops the message. It reports whether the connection stays
-// open.
-func (s *session) answer() bool {
+// forwardAnswer forwards a message from PostgreSQL, unless a fault drops the message. It reports whether the connection
+// stays open.
+func (s *session) forwardAnswer() bool {
 	kind, text, err := readPostgres(s.up, 1)
 	if err != nil {
 		return false
@@ -73,11 +73,11 @@ func (s *session) answer() bool {
 		s.backend.Store(int64(binary.BigEndian.Uint32(text[5:])))
 	}
 	if kind == 'C' && strings.EqualFold(string(text[5:]), "commit\x00") {
-		if f := s.draw(committed); f != nil {
+		if f := s.drawFault(committed); f != nil {
 			if f.part(message{head: text}) > 0 {
 				_, _ = s.near.Write(append(text, 'Z', 0, 0, 0, 5, 'I')) // the last six bytes are a ReadyForQuery message
 			}
-			return !s.strike(f)
+			return !s.injectFault(f)
 		}
 	}
 	if s.silent.Load() {
@@ -87,17 +87,17 @@ func (s *session) answer() bool {
 	return err == nil
 }
 
-// draw selects a fault for the given stage of a commit. It returns nil if no fault is due, or if no facade has sent a
-// commit over this connection yet.
-func (s *session) draw(at stage) *fault {
+// drawFault selects a fault for the given stage of a commit. It returns nil if no fault is due, or if no facade has
+// sent a commit over this connection yet.
+func (s *session) drawFault(at stage) *fault {
 	if s.facade.Load() == nil {
 		return nil
 	}
-	return s.world.draw(at)
+	return s.world.drawFault(at)
 }
 
-func (s *session) strike(f *fault) (ended bool) {
-	return s.world.strike(f, &exchange{world: s.world, facade: s.facade.Load(), near: s.near, dropped: s.up, over: s.over, backend: int(s.backend.Load())})
+func (s *session) injectFault(f *fault) (ended bool) {
+	return s.world.injectFault(f, &exchange{world: s.world, facade: s.facade.Load(), near: s.near, dropped: s.up, over: s.over, backend: int(s.backend.Load())})
 }
 
 // readPostgres reads a complete message. If typed is 1, the message starts with its type. If typed is 0, it starts with
@@ -112,15 +112,15 @@ func readPostgres(r io.Reader, typed int) (kind byte, text []byte, err error) {
 	return text[0], append(text, rest...), err
 }
 
-// restartDatabase calls kill, which kills PostgreSQL or one of its processes. Then it waits until PostgreSQL accepts
-// connections again, and returns true. If another fault is restarting PostgreSQL, it returns false without calling
-// kill.
-func (w *world) restartDatabase(kill func()) bool {
+// restartDatabase calls killProcess, which kills PostgreSQL or one of its processes. Then it waits until PostgreSQL
+// accepts connections again, and returns true. If another fault is restarting PostgreSQL, it returns false without
+// calling killProcess.
+func (w *world) restartDatabase(killProcess func()) bool {
 	if !w.restarting.TryLock() {
 		return false
 	}
 	defer w.restarting.Unlock()
-	kill()
+	killProcess()
 	if err := w.postgres.Start(); err != nil {
 		w.fail(err)
 	}

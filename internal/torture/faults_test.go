@@ -57,7 +57,7 @@ type fault struct {
 	name      string
 	group     group
 	at        stage
-	part      func(m message) int    // returns the number of bytes of the message that are forwarded before the function act is called
+	part      func(m message) int    // returns the number of bytes of the message that are forwarded before the action is performed
 	act       func(x *exchange) bool // performs the action and reports whether the fault has happened
 	continues bool                   // whether the connection stays open
 	rare      bool                   // whether the fault takes a long time, and is therefore only a quarter as likely
@@ -185,8 +185,8 @@ func answer500(x *exchange) bool {
 	return true
 }
 
-// happened returns, for each group, the number of faults that have happened. The caller must hold w.mu.
-func (w *world) happened() map[group]float64 {
+// faultCounts returns, for each group, the number of faults that have happened. The caller must hold w.mu.
+func (w *world) faultCounts() map[group]float64 {
 	sums := map[group]float64{}
 	for _, f := range w.faults {
 		sums[f.group] += float64(w.tally[f.name])
@@ -194,11 +194,11 @@ func (w *world) happened() map[group]float64 {
 	return sums
 }
 
-// share returns the probability that the fault f happens to a message. happened is the number of faults in f's group so
-// far. The probability is higher if this number is small compared with the number of orders, and lower if it is large.
-// With fixed probabilities, a slow machine would spend all its time on faults, because callers repeat their orders
-// after each fault. The caller must hold w.mu.
-func (w *world) share(f *fault, happened float64) float64 {
+// faultProbability returns the probability that the fault f happens to a message. faultCount is the number of faults in
+// f's group so far. The probability is higher if this number is small compared with the number of orders, and lower if
+// it is large. With fixed probabilities, a slow machine would spend all its time on faults, because callers repeat
+// their orders after each fault. The caller must hold w.mu.
+func (w *world) faultProbability(f *fault, faultCount float64) float64 {
 	if f.at == posting {
 		return 1. / 8
 	}
@@ -214,24 +214,24 @@ func (w *world) share(f *fault, happened float64) float64 {
 	}
 	due := w.goal[f.group] * float64(len(w.placed)) / w.orders
 	switch slack := w.goal[f.group] / 10; {
-	case w.tally[f.name] == 0, happened < due-slack:
+	case w.tally[f.name] == 0, faultCount < due-slack:
 		return 3 * share
-	case happened > due+slack:
+	case faultCount > due+slack:
 		return share / 10
 	}
 	return share
 }
 
-// draw randomly selects a fault for a message at one of the given stages, or nil. [world.share] returns the probability
-// of each fault.
-func (w *world) draw(at ...stage) *fault {
+// drawFault randomly selects a fault for a message at one of the given stages, or nil. [world.faultProbability] returns
+// the probability of each fault.
+func (w *world) drawFault(at ...stage) *fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	happened := w.happened()
+	happened := w.faultCounts()
 	for _, n := range rand.Perm(len(w.faults)) {
 		f := &w.faults[n]
 		for _, s := range at {
-			if f.at == s && (s == posting || !w.isCalm()) && rand.Float64() < w.share(f, happened[f.group]) {
+			if f.at == s && (s == posting || !w.isCalm()) && rand.Float64() < w.faultProbability(f, happened[f.group]) {
 				return f
 			}
 		}
@@ -239,8 +239,8 @@ func (w *world) draw(at ...stage) *fault {
 	return nil
 }
 
-// strike injects the fault f and reports whether the connection must be closed.
-func (w *world) strike(f *fault, x *exchange) (ended bool) {
+// injectFault injects the fault f and reports whether the connection must be closed.
+func (w *world) injectFault(f *fault, x *exchange) (ended bool) {
 	if f.act(x) {
 		w.mu.Lock()
 		w.tally[f.name]++
@@ -249,12 +249,12 @@ func (w *world) strike(f *fault, x *exchange) (ended bool) {
 	return !f.continues
 }
 
-// missing returns the names of faults that have not happened, and a text for each group in which too few faults have
-// happened. It includes faults at the webhook receiver only when callers no longer place new orders.
-func (w *world) missing() (names []string) {
+// missingFaults returns the names of faults that have not happened, and a text for each group in which too few faults
+// have happened. It includes faults at the webhook receiver only when callers no longer place new orders.
+func (w *world) missingFaults() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	happened := w.happened()
+	happened := w.faultCounts()
 	for _, f := range w.faults {
 		if w.tally[f.name] == 0 && (f.at != posting || w.isCalm()) {
 			names = append(names, f.name)

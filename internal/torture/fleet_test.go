@@ -77,8 +77,8 @@ func (m *stubCatalog) set(state string, ids ...string) {
 	}
 }
 
-// The method since returns the number of requests that arrived at or after the given time.
-func (m *stubCatalog) since(at time.Time) (n int) {
+// requestsSince returns the number of requests that arrived at or after the given time.
+func (m *stubCatalog) requestsSince(at time.Time) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, one := range m.asked {
@@ -117,7 +117,7 @@ func startFleet(t *testing.T, replicas int) *fleet {
 		t: t, postgres: proctest.StartPostgres(t), meter: &stubCatalog{states: map[string]string{}}, record: &promises.Record{Begin: time.Now()},
 		ledgers: make([]*proctest.Wire, replicas), replicas: make([]*proctest.Process, replicas), conns: make([]*grpc.ClientConn, replicas), began: time.Now(),
 	}
-	f.use(f.postgres.Database(t))
+	f.useLedger(f.postgres.Database(t))
 	for i := range max(min(*watchesWanted/5, 1000), 1) {
 		f.ids = append(f.ids, fmt.Sprintf("generation-%04d", i))
 	}
@@ -134,14 +134,14 @@ func startFleet(t *testing.T, replicas int) *fleet {
 		}
 		f.work.Wait()
 	})
-	f.watch(*watchesWanted)
+	f.startWatches(*watchesWanted)
 	before := time.Now()
-	eventually(t, "polls", func() bool { return f.meter.since(before) > 2 })
+	awaitCondition(t, "polls", func() bool { return f.meter.requestsSince(before) > 2 })
 	return f
 }
 
-// The method use sets the ledger URL of replicas that are started later.
-func (f *fleet) use(ledger string) {
+// useLedger sets the ledger URL of replicas that are started later.
+func (f *fleet) useLedger(ledger string) {
 	f.t.Helper()
 	var err error
 	if f.url, err = url.Parse(ledger); err != nil {
@@ -203,19 +203,19 @@ type watcher struct {
 	unreachable bool // whether a heartbeat has reported that the catalog is unreachable
 }
 
-// watch starts n watches, which are distributed over generations and replicas.
-func (f *fleet) watch(n int) {
+// startWatches starts n watches, which are distributed over generations and replicas.
+func (f *fleet) startWatches(n int) {
 	ctx := proctest.Bearing(f.t.Context(), key)
 	for i := range n {
 		w := &watcher{fleet: f, id: f.ids[i%len(f.ids)], name: fmt.Sprint("fleet.", i)}
 		f.watchers = append(f.watchers, w)
 		f.work.Go(func() {
-			for at := i / len(f.ids); ctx.Err() == nil && !w.watch(ctx, at%len(f.replicas)); at++ {
+			for at := i / len(f.ids); ctx.Err() == nil && !w.watchOnce(ctx, at%len(f.replicas)); at++ {
 				pauseFor(ctx, 50*time.Millisecond+rand.N(200*time.Millisecond))
 			}
 		})
 	}
-	eventually(f.t, "the first state of every watch", func() bool { return f.count(func(w *watcher) bool { return w.states > 0 }) == n })
+	awaitCondition(f.t, "the first state of every watch", func() bool { return f.countWatchers(func(w *watcher) bool { return w.states > 0 }) == n })
 }
 
 func (w *watcher) note(e promises.Event) {
@@ -223,8 +223,9 @@ func (w *watcher) note(e promises.Event) {
 	w.fleet.record.Add(e)
 }
 
-// watch opens a stream to a replica and reads it until the stream ends. It reports whether the generation has ended.
-func (w *watcher) watch(ctx context.Context, replica int) bool {
+// watchOnce opens a stream to a replica and reads it until the stream ends. It reports whether the generation has
+// ended.
+func (w *watcher) watchOnce(ctx context.Context, replica int) bool {
 	w.mu.Lock()
 	w.on = replica
 	w.stream++
@@ -235,7 +236,7 @@ func (w *watcher) watch(ctx context.Context, replica int) bool {
 	for err == nil {
 		var m *easelv1.WatchGenerationResponse
 		if m, err = stream.Recv(); err == nil {
-			w.take(m)
+			w.recordMessage(m)
 		}
 	}
 	w.mu.Lock()
@@ -246,8 +247,8 @@ func (w *watcher) watch(ctx context.Context, replica int) bool {
 	return w.over
 }
 
-// take records a message that the watcher has received.
-func (w *watcher) take(m *easelv1.WatchGenerationResponse) {
+// recordMessage records a message that the watcher has received.
+func (w *watcher) recordMessage(m *easelv1.WatchGenerationResponse) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if m.GetHeartbeat().GetUpstreamCondition() == easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE {
@@ -265,11 +266,11 @@ func (w *watcher) take(m *easelv1.WatchGenerationResponse) {
 	}
 }
 
-// count returns the number of watchers that meet a condition.
-func (f *fleet) count(is func(*watcher) bool) (n int) {
+// countWatchers returns the number of watchers for which isCounted returns true.
+func (f *fleet) countWatchers(isCounted func(*watcher) bool) (n int) {
 	for _, w := range f.watchers {
 		w.mu.Lock()
-		if is(w) {
+		if isCounted(w) {
 			n++
 		}
 		w.mu.Unlock()
@@ -277,18 +278,18 @@ func (f *fleet) count(is func(*watcher) bool) (n int) {
 	return n
 }
 
-// changed sets the state of all generations to running, and waits until every watch has received the new state. If this
-// takes too long, the test fails. The argument describes the situation in the failure message.
-func (f *fleet) changed(when string) {
+// awaitChange sets the state of all generations to running, and waits until every watch has received the new state. If
+// this takes too long, the test fails. The failure message contains situation.
+func (f *fleet) awaitChange(situation string) {
 	f.t.Helper()
 	f.meter.set("running", f.ids...)
-	eventually(f.t, "the change "+when, func() bool { return f.count(func(w *watcher) bool { return w.states > 1 }) == len(f.watchers) })
+	awaitCondition(f.t, "the change "+situation, func() bool { return f.countWatchers(func(w *watcher) bool { return w.states > 1 }) == len(f.watchers) })
 }
 
-// The method read calls GetGeneration at the first replica and returns the error. The replica must request the
+// readGeneration calls GetGeneration at the first replica and returns the error. The replica must request the
 // generation from the catalog. The call has a timeout of one second. It fails the test if it takes longer than 1.5
 // seconds.
-func (f *fleet) read() error {
+func (f *fleet) readGeneration() error {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(proctest.Bearing(f.t.Context(), key), time.Second)
 	defer cancel()
@@ -300,12 +301,12 @@ func (f *fleet) read() error {
 	return err
 }
 
-// The method end lets all generations succeed, and waits until every watch has ended. Then it checks the guarantees in
+// endGenerations sets all generations to succeeded, and waits until every watch has ended. Then it checks the guarantees in
 // package promises against the recorded events, and checks that the replicas did not exceed the poll rate.
-func (f *fleet) end() {
+func (f *fleet) endGenerations() {
 	f.t.Helper()
 	f.meter.set("succeeded", f.ids...)
-	eventually(f.t, "the terminal state in every watch", func() bool { return f.count(func(w *watcher) bool { return w.over }) == len(f.watchers) })
+	awaitCondition(f.t, "the terminal state in every watch", func() bool { return f.countWatchers(func(w *watcher) bool { return w.over }) == len(f.watchers) })
 	run := promises.Run{Events: f.record.Sorted(), Truth: map[string]promises.Truth{}}
 	for _, id := range f.ids {
 		run.Truth[id] = promises.Truth{Owner: "fleet", State: catalog.StateSucceeded}
@@ -315,16 +316,16 @@ func (f *fleet) end() {
 	}
 	took := time.Since(f.began)
 	late := f.starts * int(renewal.Seconds()) // seconds in which the replicas may exceed the poll rate, because not all of them know about a new replica yet
-	n, most := f.meter.since(f.began), fleetRate*(took.Seconds()+float64(late)+1)
+	n, most := f.meter.requestsSince(f.began), fleetRate*(took.Seconds()+float64(late)+1)
 	f.t.Logf("%d watches of %d generations, %d streams; %d requests in %.0f s, where %.0f are allowed",
-		len(f.watchers), len(f.ids), f.streams(), n, took.Seconds(), most)
+		len(f.watchers), len(f.ids), f.streamCount(), n, took.Seconds(), most)
 	if float64(n) > most {
 		f.t.Errorf("%d requests in %v exceed the poll rate", n, took)
 	}
 }
 
-// streams returns the number of streams that the watchers have opened.
-func (f *fleet) streams() (n int) {
-	f.count(func(w *watcher) bool { n += w.stream; return true })
+// streamCount returns the number of streams that the watchers have opened.
+func (f *fleet) streamCount() (n int) {
+	f.countWatchers(func(w *watcher) bool { n += w.stream; return true })
 	return n
 }

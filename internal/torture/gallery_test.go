@@ -87,12 +87,12 @@ func (g *gallery) makeBucket() {
 	if err != nil {
 		g.Fatal(err)
 	}
-	eventually(g.T, "a bucket", func() bool { return client.MakeBucket(g.Context(), "results", minio.MakeBucketOptions{}) == nil })
+	awaitCondition(g.T, "a bucket", func() bool { return client.MakeBucket(g.Context(), "results", minio.MakeBucketOptions{}) == nil })
 }
 
 func (g *gallery) startCatalog() {
 	g.Helper()
-	g.catalog = proctest.Sandbox(g.T, stored(g.file, "--speed", "1000")...)
+	g.catalog = proctest.Sandbox(g.T, storeFlags(g.file, "--speed", "1000")...)
 	g.door.behind.Store(&g.catalog.HTTP)
 }
 
@@ -118,8 +118,8 @@ func (g *gallery) client() *easel.Client { return g.clients[rand.IntN(len(g.clie
 // picture is a model whose result is a file.
 const picture = "studio/landscape"
 
-// order places the n-th order and waits until it has succeeded.
-func (g *gallery) order(n int) (id string, err error) {
+// placeOrder places the n-th order and waits until it has succeeded.
+func (g *gallery) placeOrder(n int) (id string, err error) {
 	order := easel.Order{Model: picture, Key: fmt.Sprint("result-", n), Inputs: map[string]any{"prompt": fmt.Sprint("result ", n), "size": "64x40"}}
 	if n%10 == 0 {
 		order.Model, order.Inputs = "studio/haiku", map[string]any{"prompt": fmt.Sprint("result ", n)}
@@ -131,8 +131,10 @@ func (g *gallery) order(n int) (id string, err error) {
 	return render.GenerationID, nil
 }
 
-// copied returns the number of copies that are recorded in the ledger.
-func (g *gallery) copied() (n int) { return g.count(`SELECT COUNT(*) FROM contents WHERE state = 1`) }
+// copyCount returns the number of copies that are recorded in the ledger.
+func (g *gallery) copyCount() (n int) {
+	return g.count(`SELECT COUNT(*) FROM contents WHERE state = 1`)
+}
 
 func (g *gallery) count(query string) (n int) {
 	g.Helper()
@@ -147,24 +149,24 @@ func (g *gallery) count(query string) (n int) {
 func (g *gallery) awaitCopies(want int, within time.Duration) {
 	g.Helper()
 	end, last, grown := time.Now().Add(within), 0, time.Now()
-	for copied := g.copied(); copied < want; copied = g.copied() {
+	for copied := g.copyCount(); copied < want; copied = g.copyCount() {
 		switch {
 		case time.Now().After(end):
 			g.Fatalf("only %d of %d results are copied after %v\n%s", copied, want, within, tail(g.replicas[0]))
 		case copied > last:
 			last, grown = copied, time.Now()
 		case time.Since(grown) > 5*time.Second:
-			g.comeBack()
+			g.readUnfinished()
 			grown = time.Now()
 		}
 		pauseFor(g.Context(), 50*time.Millisecond)
 	}
 }
 
-// comeBack reads each generation that is still unfinished in the ledger, as a returning caller would. This is necessary
-// because a replica may report the end of a generation to a caller and be killed before it records the end. The
-// settlement job would take too long, because it reads only ten generations per minute.
-func (g *gallery) comeBack() {
+// readUnfinished reads each generation that is still unfinished in the ledger, as a returning caller would. This is
+// necessary because a replica may report the end of a generation to a caller and be killed before it records the end.
+// The settlement job would take too long, because it reads only ten generations per minute.
+func (g *gallery) readUnfinished() {
 	g.Helper()
 	var missing sql.NullString
 	if err := g.db.QueryRowContext(g.Context(), `SELECT STRING_AGG(generation_id, ' ') FROM orders WHERE state = 2 AND status < 3`).Scan(&missing); err != nil {
@@ -183,9 +185,10 @@ func (g *gallery) comeBack() {
 	}
 }
 
-// storm kills and restarts the replicas, then the store, then the catalog, and repeats this while results are copied.
-// results is the number of results, and rounds is the number of repetitions. storm returns the number of kill steps.
-func (g *gallery) storm(results, rounds int) (kills int) {
+// runStorm kills and restarts the replicas, then the store, then the catalog, and repeats this while results are
+// copied. results is the number of results, and rounds is the number of repetitions. runStorm returns the number of
+// kill steps.
+func (g *gallery) runStorm(results, rounds int) (kills int) {
 	g.Helper()
 	steps := 3 * rounds
 	for n := range steps {
@@ -209,8 +212,9 @@ func (g *gallery) storm(results, rounds int) (kills int) {
 	return steps
 }
 
-// wanted reads each result directly from the catalog. It returns the digests of the results, keyed by generation ID.
-func (g *gallery) wanted(ids ...string) map[string]string {
+// wantedDigests reads each result directly from the catalog. It returns the digests of the results, keyed by generation
+// ID.
+func (g *gallery) wantedDigests(ids ...string) map[string]string {
 	g.Helper()
 	wanted := map[string]string{}
 	for _, id := range ids {
@@ -270,7 +274,7 @@ func (g *gallery) orderAll(from, count int) []string {
 	ordering.SetLimit(callersAtOnce)
 	for n := range ids {
 		ordering.Go(func() (err error) {
-			ids[n], err = g.order(from + n)
+			ids[n], err = g.placeOrder(from + n)
 			return err
 		})
 	}

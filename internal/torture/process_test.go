@@ -39,9 +39,9 @@ func tail(p *proctest.Process) string {
 	return text[max(0, len(text)-4096):]
 }
 
-// stored returns the flags that start a sandbox with its data in the given database file, followed by the additional
-// flags.
-func stored(file string, flags ...string) []string {
+// storeFlags returns the flags that start a sandbox with its data in the given database file, followed by the
+// additional flags.
+func storeFlags(file string, flags ...string) []string {
 	return append([]string{"--db", file, "--key", key, "--balance", "1000000.00", "--admin"}, flags...)
 }
 
@@ -50,11 +50,11 @@ func before(upstream string) proctest.Settings {
 	return proctest.Settings{"EASEL_UPSTREAM_URL": "http://" + upstream + sandbox.BasePath}
 }
 
-// eventually calls a function until the result is true, and fails the test if this takes longer than 40 s. The second
-// argument describes the condition in the failure message.
-func eventually(t *testing.T, what string, is func() bool) {
+// awaitCondition calls isMet until it returns true, and fails the test if this takes longer than 40 s. The failure
+// message contains condition.
+func awaitCondition(t *testing.T, condition string, isMet func() bool) {
 	t.Helper()
-	proctest.Eventually(t, 40*time.Second, what, is)
+	proctest.Eventually(t, 40*time.Second, condition, isMet)
 }
 
 func pauseFor(ctx context.Context, d time.Duration) {

@@ -18,8 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// relay listens on a free port and returns its address. It calls the function carry for each accepted connection.
-func (w *world) relay(t *testing.T, config net.ListenConfig, carry func(near *net.TCPConn)) string {
+// startRelay listens on a free port and returns its address. It calls handleConn for each accepted connection.
+func (w *world) startRelay(t *testing.T, config net.ListenConfig, handleConn func(near *net.TCPConn)) string {
 	t.Helper()
 	listener, err := config.Listen(w.ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,16 +35,16 @@ func (w *world) relay(t *testing.T, config net.ListenConfig, carry func(near *ne
 			w.work.Go(func() {
 				defer conn.Close()
 				defer context.AfterFunc(w.ctx, func() { conn.Close() })()
-				carry(conn.(*net.TCPConn))
+				handleConn(conn.(*net.TCPConn))
 			})
 		}
 	})
 	return listener.Addr().String()
 }
 
-// narrow sets a small maximum segment size and a small receive buffer. The kernel then accepts only a few bytes at a
-// time, so writing a large order takes a while.
-func narrow(_, _ string, raw syscall.RawConn) (err error) {
+// narrowBuffers sets a small maximum segment size and a small receive buffer. The kernel then accepts only a few bytes
+// at a time, so writing a large order takes a while.
+func narrowBuffers(_, _ string, raw syscall.RawConn) (err error) {
 	failed := raw.Control(func(fd uintptr) {
 		err = errors.Join(syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 536),
 			syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096))
@@ -59,10 +59,10 @@ var orderLine = []byte("POST /api/v1/api/catalog/generations ")
 // relay receives the first bytes, the facade is still writing.
 const largeBody = 256 << 10
 
-// toCatalog forwards the traffic between the catalog and a facade. near is a connection that one of the facades has
-// opened.
-func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
-	x := &exchange{world: w, near: near, facade: ownerOf(near, facades), catalog: w.catalog.now(), unread: bufio.NewReader(near), dropped: near}
+// forwardToCatalog forwards the traffic between the catalog and a facade. near is a connection that one of the facades
+// has opened.
+func (w *world) forwardToCatalog(near *net.TCPConn, facades []*supervisor) {
+	x := &exchange{world: w, near: near, facade: ownerOf(near, facades), catalog: w.catalog.runningProcess(), unread: bufio.NewReader(near), dropped: near}
 	if x.facade == nil || x.catalog == nil {
 		return
 	}
@@ -72,26 +72,26 @@ func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
 	}
 	defer up.Close()
 	defer context.AfterFunc(w.ctx, func() { up.Close() })()
-	for answers := bufio.NewReader(up); x.pass(up, answers); {
+	for answers := bufio.NewReader(up); x.forwardRequest(up, answers); {
 	}
 }
 
 // ownerOf returns the facade process at the other end of a connection, or nil if it is unknown.
 func ownerOf(near net.Conn, facades []*supervisor) *proctest.Process {
 	if len(facades) == 1 {
-		return facades[0].now()
+		return facades[0].runningProcess()
 	}
 	for _, owner := range facades {
-		if p := owner.now(); p != nil && ownsPeerOf(p, near) {
+		if p := owner.runningProcess(); p != nil && ownsPeerOf(p, near) {
 			return p
 		}
 	}
 	return nil
 }
 
-// pass forwards a request and its response, or only a part of them if a fault happens. It reports whether the
+// forwardRequest forwards a request and its response, or only a part of them if a fault happens. It reports whether the
 // connection stays open.
-func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
+func (x *exchange) forwardRequest(up net.Conn, answers *bufio.Reader) bool {
 	request, err := readHead(x.unread)
 	if err != nil {
 		return false
@@ -105,9 +105,9 @@ func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
 	}
 	x.size = request.size
 	whole := io.MultiReader(bytes.NewReader(request.head), io.LimitReader(x.unread, int64(request.size)))
-	if f := x.world.draw(there...); f != nil {
+	if f := x.world.drawFault(there...); f != nil {
 		_, _ = io.CopyN(up, whole, int64(f.part(request))) // fails only if the catalog is killed too
-		if x.world.strike(f, x) {
+		if x.world.injectFault(f, x) {
 			return false
 		}
 	}
@@ -119,17 +119,17 @@ func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
 		return false
 	}
 	text := append(answer.head, body...)
-	if f := x.world.draw(back...); f != nil {
+	if f := x.world.drawFault(back...); f != nil {
 		_, _ = x.near.Write(text[:f.part(answer)])
-		return !x.world.strike(f, x)
+		return !x.world.injectFault(f, x)
 	}
 	_, err = x.near.Write(text)
 	return err == nil
 }
 
-// toFacade forwards the traffic between the caller and a random facade. It parses responses to detect the response to
-// an order.
-func (c *caller) toFacade(near *net.TCPConn) {
+// forwardToFacade forwards the traffic between the caller and a random facade. It parses responses to detect the
+// response to an order.
+func (c *caller) forwardToFacade(near *net.TCPConn) {
 	facade := c.world.anyFacade()
 	if facade == nil {
 		return
@@ -149,21 +149,21 @@ func (c *caller) toFacade(near *net.TCPConn) {
 		_, _ = io.Copy(up, near)
 		up.Close()
 	})
-	for answers := bufio.NewReader(up); x.answer(answers, c.overREST); {
+	for answers := bufio.NewReader(up); x.forwardAnswer(answers, c.overREST); {
 	}
 }
 
-// answer forwards the next part of a response to the caller, unless a fault happens. It reports whether the connection
-// stays open.
-func (x *exchange) answer(answers *bufio.Reader, overREST bool) bool {
+// forwardAnswer forwards the next part of a response to the caller, unless a fault happens. It reports whether the
+// connection stays open.
+func (x *exchange) forwardAnswer(answers *bufio.Reader, overREST bool) bool {
 	text, placed, err := readPart(answers, overREST)
 	if err != nil {
 		return false
 	}
 	if placed {
-		if f := x.world.draw(returning); f != nil {
+		if f := x.world.drawFault(returning); f != nil {
 			_, _ = x.near.Write(text[:f.part(message{head: text})])
-			return !x.world.strike(f, x)
+			return !x.world.injectFault(f, x)
 		}
 	}
 	_, err = x.near.Write(text)
@@ -175,9 +175,9 @@ const (
 	endOfStream  = 1
 )
 
-// readPart reads the next part of a facade's response. placed reports whether the part starts a successful response.
+// readPart reads the next part of a facade's response. isPlaced reports whether the part starts a successful response.
 // Such a response to an order shows that the facade knows the order's generation.
-func readPart(answers *bufio.Reader, overREST bool) (text []byte, placed bool, err error) {
+func readPart(answers *bufio.Reader, overREST bool) (text []byte, isPlaced bool, err error) {
 	if overREST {
 		m, body, err := readMessage(answers)
 		return append(m.head, body...), bytes.HasPrefix(m.head, []byte("HTTP/1.1 200 ")), err

@@ -29,43 +29,43 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 		replicas int
 		happens  func(f *fleet)
 	}{
-		{"that divide the poll rate", 4, (*fleet).divide},
+		{"that divide the poll rate", 4, (*fleet).checkDivision},
 		{"behind a pooler in transaction mode", 4, func(f *fleet) { // uses the pooler only after the first start, which creates the schema and therefore needs a dedicated session
-			f.use(f.postgres.Pool(f.t, strings.TrimPrefix(f.url.Path, "/")))
+			f.useLedger(f.postgres.Pool(f.t, strings.TrimPrefix(f.url.Path, "/")))
 			f.replaceAll()
-			f.divide()
+			f.checkDivision()
 		}},
 		{"that are killed", 3, func(f *fleet) {
 			for i := range f.replicas {
 				f.kill(i)
 				f.start(i)
 			}
-			f.changed("after all were killed")
+			f.awaitChange("after all were killed")
 		}},
 		{"one of which loses its database", 3, func(f *fleet) {
 			f.ledgers[0].Darken()
-			f.changed("on both sides")
+			f.awaitChange("on both sides")
 			f.ledgers[0].Light()
 		}},
 		{"whose database hangs", 3, func(f *fleet) {
 			for _, ledger := range f.ledgers {
 				ledger.Darken()
 			}
-			f.changed("while the database hangs")
+			f.awaitChange("while the database hangs")
 			for _, ledger := range f.ledgers {
 				ledger.Light()
 			}
 		}},
 		{"whose database is killed", 3, func(f *fleet) {
 			f.postgres.Kill()
-			f.changed("without a database")
+			f.awaitChange("without a database")
 		}},
 		{"whose catalog does not respond", 3, (*fleet).loseCatalog},
 		{"one of which is paused", 3, (*fleet).stopOne},
 		{"that are replaced one by one", 3, func(f *fleet) {
 			f.replaceAll()
-			f.changed("at every watch")
-			if f.streams() == len(f.watchers) {
+			f.awaitChange("at every watch")
+			if f.streamCount() == len(f.watchers) {
 				f.t.Error("no watch changed its replica, so no replica was replaced")
 			}
 		}},
@@ -73,19 +73,19 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := startFleet(t, c.replicas)
 			c.happens(f)
-			f.end()
+			f.endGenerations()
 		})
 	}
 }
 
-// divide waits long enough for each replica to get its share of the poll rate. Then it measures the polls for the time that
-// the flag -measured sets, and checks that the replicas together do not exceed the poll rate.
-func (f *fleet) divide() {
+// checkDivision waits long enough for each replica to get its share of the poll rate. Then it measures the polls for the
+// time that the flag -measured sets, and checks that the replicas together do not exceed the poll rate.
+func (f *fleet) checkDivision() {
 	f.t.Helper()
 	pauseFor(f.t.Context(), renewal)
 	began := time.Now()
 	pauseFor(f.t.Context(), *measured)
-	n, most := f.meter.since(began), fleetRate*(measured.Seconds()+1)
+	n, most := f.meter.requestsSince(began), fleetRate*(measured.Seconds()+1)
 	f.t.Logf("%d watches through %d replicas: %d requests in %v", *watchesWanted, len(f.replicas), n, *measured)
 	if float64(n) > most {
 		f.t.Errorf("%d requests, but the rate allows only %.0f", n, most)
@@ -97,14 +97,16 @@ func (f *fleet) divide() {
 func (f *fleet) loseCatalog() {
 	f.t.Helper()
 	f.upstream.Darken()
-	if err := f.read(); status.Code(err) != codes.DeadlineExceeded && status.Code(err) != codes.Unavailable {
+	if err := f.readGeneration(); status.Code(err) != codes.DeadlineExceeded && status.Code(err) != codes.Unavailable {
 		f.t.Errorf("a read during the outage returned %v", err)
 	}
-	eventually(f.t, "heartbeats that report the outage", func() bool { return f.count(func(w *watcher) bool { return w.unreachable }) == len(f.watchers) })
+	awaitCondition(f.t, "heartbeats that report the outage", func() bool {
+		return f.countWatchers(func(w *watcher) bool { return w.unreachable }) == len(f.watchers)
+	})
 	f.upstream.Light()
-	f.changed("after the black hole")
-	eventually(f.t, "closed dead connections", func() bool { return !f.upstream.HasFrozen() })
-	if err := f.read(); err != nil {
+	f.awaitChange("after the black hole")
+	awaitCondition(f.t, "closed dead connections", func() bool { return !f.upstream.HasFrozen() })
+	if err := f.readGeneration(); err != nil {
 		f.t.Error(err)
 	}
 }
@@ -122,12 +124,14 @@ func (f *fleet) stopOne() {
 		f.meter.set("succeeded", id)
 	}
 	waiting := func(w *watcher) bool { return half[w.id] && !w.over }
-	eventually(f.t, "the terminal states at the running replicas", func() bool { return f.count(func(w *watcher) bool { return waiting(w) && w.on != stopped }) == 0 })
-	if f.count(waiting) == 0 {
+	awaitCondition(f.t, "the terminal states at the running replicas", func() bool {
+		return f.countWatchers(func(w *watcher) bool { return waiting(w) && w.on != stopped }) == 0
+	})
+	if f.countWatchers(waiting) == 0 {
 		f.t.Error("the paused replica has no watch")
 	}
 	f.signal(f.replicas[stopped], syscall.SIGCONT)
-	eventually(f.t, "the terminal states at the paused replica", func() bool { return f.count(waiting) == 0 })
+	awaitCondition(f.t, "the terminal states at the paused replica", func() bool { return f.countWatchers(waiting) == 0 })
 }
 
 // replaceAll stops the replicas one at a time, and starts a new replica for each.
@@ -139,5 +143,5 @@ func (f *fleet) replaceAll() {
 		<-old.Exited()
 		f.start(i)
 	}
-	f.t.Logf("%d requests in %v while all replicas were replaced and %d generations were watched", f.meter.since(began), time.Since(began), len(f.ids))
+	f.t.Logf("%d requests in %v while all replicas were replaced and %d generations were watched", f.meter.requestsSince(began), time.Since(began), len(f.ids))
 }

@@ -38,14 +38,14 @@ func TestEachResultIsCopiedOnceDespiteProcessKills(t *testing.T) {
 	var ids []string
 	ordering := sync.WaitGroup{}
 	ordering.Go(func() { ids = g.orderAll(1, *resultCount) })
-	kills := g.storm(*resultCount, *resultRounds)
+	kills := g.runStorm(*resultCount, *resultRounds)
 	ordering.Wait()
-	t.Logf("%d orders are placed, and %d results copied, after %v", *resultCount, g.copied(), time.Since(began).Round(time.Second))
-	g.comeBack()
+	t.Logf("%d orders are placed, and %d results copied, after %v", *resultCount, g.copyCount(), time.Since(began).Round(time.Second))
+	g.readUnfinished()
 	g.awaitCopies(*resultCount, resultsWithin)
 	reads, copying := g.door.reads.Load(), time.Since(began)
 
-	wanted := g.wanted(ids...)
+	wanted := g.wantedDigests(ids...)
 	g.awaitObjects(*resultCount)
 	if orders, rows := g.count(`SELECT COUNT(*) FROM orders`), g.count(`SELECT COUNT(*) FROM contents`); orders != *resultCount || rows != orders || len(wanted) != orders {
 		t.Errorf("got %d orders, %d generations and %d rows of copies, want equal numbers", orders, len(wanted), rows)
@@ -76,7 +76,7 @@ func TestEachResultIsCopiedOnceDespiteProcessKills(t *testing.T) {
 // verify runs the operators' command that compares the ledger with the store.
 func (g *gallery) verify() {
 	g.Helper()
-	if text, err := g.easel("content", "verify", "--bytes"); err != nil || !strings.Contains(text, " 0 differences") {
+	if text, err := g.runEasel("content", "verify", "--bytes"); err != nil || !strings.Contains(text, " 0 differences") {
 		g.Errorf("%v\n%s", err, text)
 	}
 }
@@ -85,7 +85,7 @@ func (g *gallery) verify() {
 // the number of orders that the first run must erase.
 func (g *gallery) erase(all int) {
 	g.Helper()
-	text, err := g.easel("erase", "--owner", "studio")
+	text, err := g.runEasel("erase", "--owner", "studio")
 	if !strings.Contains(text, fmt.Sprint(all, " orders are erased")) {
 		g.Fatalf("%v\n%s", err, text)
 	}
@@ -93,7 +93,7 @@ func (g *gallery) erase(all int) {
 		if time.Now().After(end) || !strings.Contains(text, "copies are still to be deleted") {
 			g.Fatalf("%v\n%s", err, text)
 		}
-		text, err = g.easel("erase", "--owner", "studio")
+		text, err = g.runEasel("erase", "--owner", "studio")
 	}
 	g.awaitObjects(0)
 	if rows := g.count(`SELECT COUNT(*) FROM contents`); rows != 0 {
@@ -104,9 +104,9 @@ func (g *gallery) erase(all int) {
 	}
 }
 
-// easel runs the program with the given arguments, the servers' settings, and the admin address of the first
+// runEasel runs the program with the given arguments, the servers' settings, and the admin address of the first
 // replica. It returns the program's output.
-func (g *gallery) easel(args ...string) (text string, err error) {
+func (g *gallery) runEasel(args ...string) (text string, err error) {
 	g.Helper()
 	command := exec.CommandContext(g.Context(), proctest.Easel(g.T), args...)
 	command.Env = proctest.Environ(g.settings.With(proctest.Settings{"EASEL_ADMIN_ADDR": g.replicas[0].Admin}))

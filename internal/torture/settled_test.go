@@ -39,9 +39,9 @@ const (
 	deliveredWithin = 3 * time.Minute
 )
 
-// settle waits until all orders are settled and all events are delivered. It returns the record of the run, with the
-// contents of the catalog's account and of the ledger.
-func (w *world) settle() (run promises.Run, err error) {
+// settleOrders waits until all orders are settled and all events are delivered. It returns the record of the run, with
+// the contents of the catalog's account and of the ledger.
+func (w *world) settleOrders() (run promises.Run, err error) {
 	account, err := w.settledAccount()
 	if err != nil {
 		return run, err
@@ -49,7 +49,7 @@ func (w *world) settle() (run promises.Run, err error) {
 	if err := w.readUnsettled(); err != nil {
 		return run, err
 	}
-	if _, err := w.none("settled without all events delivered", `EXISTS (SELECT 1 FROM events WHERE state <> 1 AND owner IN ('`+strings.Join(receivers, "', '")+`'))`, deliveredWithin); err != nil {
+	if _, err := w.awaitNone("settled without all events delivered", `EXISTS (SELECT 1 FROM events WHERE state <> 1 AND owner IN ('`+strings.Join(receivers, "', '")+`'))`, deliveredWithin); err != nil {
 		return run, err
 	}
 	run = promises.Run{
@@ -72,7 +72,7 @@ func (w *world) settle() (run promises.Run, err error) {
 // catalog.
 func (w *world) settledAccount() (account sandbox.Audit, err error) {
 	for ; ; pauseFor(w.ctx, 50*time.Millisecond) {
-		catalog := w.catalog.now()
+		catalog := w.catalog.runningProcess()
 		if catalog == nil && w.ctx.Err() == nil { // the catalog is being restarted
 			continue
 		}
@@ -102,10 +102,10 @@ func readAccount(ctx context.Context, address string) (account sandbox.Audit, er
 	return account, json.NewDecoder(answer.Body).Decode(&account)
 }
 
-// The method none waits until no order in the ledger matches an SQL condition, and returns the time that it has waited.
-// It returns an error if this takes longer than the given limit. The first argument describes the remaining orders in
-// the error.
-func (w *world) none(what, condition string, within time.Duration) (took time.Duration, err error) {
+// awaitNone waits until no order in the ledger matches an SQL condition, and returns the time that it has waited. It
+// returns an error if this takes longer than the given limit. The error contains description, which describes the
+// remaining orders.
+func (w *world) awaitNone(description, condition string, within time.Duration) (took time.Duration, err error) {
 	for began := time.Now(); ; pauseFor(w.ctx, 100*time.Millisecond) {
 		left := 0
 		if err := w.query("SELECT COUNT(*) FROM orders WHERE "+condition, func(rows *sql.Rows) error { return rows.Scan(&left) }); err != nil {
@@ -116,13 +116,13 @@ func (w *world) none(what, condition string, within time.Duration) (took time.Du
 		case left == 0:
 			return took, nil
 		case took > within:
-			return took, fmt.Errorf("%d orders are still %s after %v", left, what, took)
+			return took, fmt.Errorf("%d orders are still %s after %v", left, description, took)
 		}
 	}
 }
 
-// query executes a query over a connection that no fault affects, and calls scan for each row.
-func (w *world) query(query string, scan func(*sql.Rows) error) error {
+// query executes a query over a connection that no fault affects, and calls scanRow for each row.
+func (w *world) query(query string, scanRow func(*sql.Rows) error) error {
 	db, err := w.openLedger()
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (w *world) query(query string, scan func(*sql.Rows) error) error {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := scan(rows); err != nil {
+		if err := scanRow(rows); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (w *world) readUnsettled() error {
 		reads.Go(func() error { return w.callers[slices.Index(teams, owner)].read(generation) })
 		return err
 	})
-	took, unsettled := w.none("unsettled", "state = 2 AND (settled = 0 OR cost_cents IS NULL)", settledWithin)
+	took, unsettled := w.awaitNone("unsettled", "state = 2 AND (settled = 0 OR cost_cents IS NULL)", settledWithin)
 	w.t.Logf("all orders are settled within %v", took.Round(100*time.Millisecond))
 	return errors.Join(err, reads.Wait(), unsettled)
 }
@@ -232,25 +232,25 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.mu.Unlock()
 	var f *fault
 	if early {
-		f = r.world.draw(posting)
+		f = r.world.drawFault(posting)
 	}
 	if f == nil || f.part(message{size: len(body)}) > 0 {
-		r.take(promises.NewArrival(strings.TrimPrefix(request.URL.Path, "/"), eventSecret, request.Header, body))
+		r.recordEvent(promises.NewArrival(strings.TrimPrefix(request.URL.Path, "/"), eventSecret, request.Header, body))
 	}
 	if f == nil {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	x := &exchange{world: r.world, response: w}
-	if r.world.strike(f, x); f.continues {
+	if r.world.injectFault(f, x); f.continues {
 		return
 	}
 	panic(http.ErrAbortHandler)
 }
 
-// take records an event. It skips valid budget events, because they cannot be compared with the ledger, which contains
-// only the final amounts.
-func (r *receiver) take(a promises.Arrival) {
+// recordEvent records an event. It skips valid budget events, because they cannot be compared with the ledger, which
+// contains only the final amounts.
+func (r *receiver) recordEvent(a promises.Arrival) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.At = r.world.record.Since(); a.Type != ledger.EventBudget || a.Fault != "" {

@@ -95,7 +95,7 @@ func (w *world) calmIfDone() {
 	w.mu.Lock()
 	placed := len(w.placed)
 	w.mu.Unlock()
-	if float64(placed) >= w.orders && len(w.missing()) == 0 {
+	if float64(placed) >= w.orders && len(w.missingFaults()) == 0 {
 		w.calm()
 	}
 }
@@ -103,7 +103,7 @@ func (w *world) calmIfDone() {
 // anyFacade returns a random running facade, or nil if none is running.
 func (w *world) anyFacade() *proctest.Process {
 	for _, i := range rand.Perm(len(w.facades)) {
-		if p := w.facades[i].now(); p != nil {
+		if p := w.facades[i].runningProcess(); p != nil {
 			return p
 		}
 	}
@@ -118,8 +118,8 @@ type supervisor struct {
 	current atomic.Pointer[proctest.Process]
 }
 
-// The method now returns the running process, or nil if none is running.
-func (k *supervisor) now() *proctest.Process { return k.current.Load() }
+// runningProcess returns the running process, or nil if none is running.
+func (k *supervisor) runningProcess() *proctest.Process { return k.current.Load() }
 
 // supervise restarts the process until ctx is done. It returns an error if the process exits without having been killed.
 func (k *supervisor) supervise(ctx context.Context) error {
@@ -144,13 +144,13 @@ func (k *supervisor) supervise(ctx context.Context) error {
 	return nil
 }
 
-// newWorld creates a world with the given number of facades, without starting processes. The argument wanted is the
-// number of orders to place, and goal contains the number of faults that must happen in each group.
-func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[group]float64) *world {
+// newWorld creates a world with the given number of facades, without starting processes. orderCount is the number of
+// orders to place, and goal contains the number of faults that must happen in each group.
+func newWorld(ctx context.Context, t *testing.T, facades, orderCount int, goal map[group]float64) *world {
 	t.Helper()
 	proctest.Easel(t)
 	w := &world{
-		t: t, ctx: ctx, orders: float64(wanted), goal: goal, record: &promises.Record{Begin: time.Now()},
+		t: t, ctx: ctx, orders: float64(orderCount), goal: goal, record: &promises.Record{Begin: time.Now()},
 		tokens: map[string]string{}, tally: map[string]int{}, last: map[string]int{}, placed: map[string]string{}, shown: map[string]string{},
 	}
 	w.storm, w.calm = context.WithCancel(ctx)
@@ -162,7 +162,7 @@ func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[g
 	}
 	file := filepath.Join(t.TempDir(), "catalog.db")
 	w.catalog = &supervisor{name: "the catalog", start: func() (*proctest.Process, error) {
-		return proctest.TryLaunch(t, proctest.Easel(t), nil, append([]string{"sandbox"}, stored(file, "--speed", "50", "--failure-rate", "0.2")...)...)
+		return proctest.TryLaunch(t, proctest.Easel(t), nil, append([]string{"sandbox"}, storeFlags(file, "--speed", "50", "--failure-rate", "0.2")...)...)
 	}}
 	for range facades {
 		w.facades = append(w.facades, &supervisor{name: "a facade"})
@@ -171,8 +171,8 @@ func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[g
 }
 
 // run starts all processes and the given number of callers, and waits until enough faults have happened. It then calls
-// settle, which returns the record of the run, and checks this record with package promises.
-func (w *world) run(callers int, settle func() (promises.Run, error)) {
+// settleRun, which returns the record of the run, and checks this record with package promises.
+func (w *world) run(callers int, settleRun func() (promises.Run, error)) {
 	t, began := w.t, time.Now()
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
@@ -184,8 +184,8 @@ func (w *world) run(callers int, settle func() (promises.Run, error)) {
 		})
 	}
 	context.AfterFunc(ctx, w.calm)
-	w.connect(callers)
-	run, err := w.drive(ctx, settle)
+	w.connectCallers(callers)
+	run, err := w.runCallers(ctx, settleRun)
 	cancel()
 	if err := errors.Join(append(w.failed, err, running.Wait())...); err != nil {
 		t.Error(err)
@@ -194,26 +194,26 @@ func (w *world) run(callers int, settle func() (promises.Run, error)) {
 		run.Arrivals = w.receiver.arrivals()
 	}
 	t.Logf("%d orders placed and %d abandoned in %v; faults: %v", len(w.placed), w.gaveUp, time.Since(began).Round(time.Second), w.tally)
-	if missing := w.missing(); len(missing) > 0 {
+	if missing := w.missingFaults(); len(missing) > 0 {
 		t.Errorf("these faults never happened: %q", missing)
 	}
 	for i, b := range promises.Check(promises.All, &run) {
 		if i < 20 {
-			t.Errorf("%v\n%s", b, w.story(b))
+			t.Errorf("%v\n%s", b, w.orderEvents(b))
 		}
 	}
 }
 
-// drive runs the callers. If the world has a ledger, drive then waits until every order has an outcome. Finally, it
-// calls the function settle and returns the record of the run.
-func (w *world) drive(ctx context.Context, settle func() (promises.Run, error)) (run promises.Run, err error) {
+// runCallers runs the callers. If the world has a ledger, runCallers then waits until every order has an outcome.
+// Finally, it calls settleRun and returns the record of the run.
+func (w *world) runCallers(ctx context.Context, settleRun func() (promises.Run, error)) (run promises.Run, err error) {
 	var ordering, looking errgroup.Group
 	for i, c := range w.callers {
-		ordering.Go(func() error { return c.work(ctx, w.callers[(i+len(w.tokens))%len(w.callers)]) })
+		ordering.Go(func() error { return c.placeOrders(ctx, w.callers[(i+len(w.tokens))%len(w.callers)]) })
 	}
 	for n := range w.tokens {
 		if len(w.tokens) > 1 {
-			looking.Go(func() error { return w.callers[slices.Index(teams, n)].look(ctx) })
+			looking.Go(func() error { return w.callers[slices.Index(teams, n)].checkIsolation(ctx) })
 		}
 	}
 	if err := errors.Join(ordering.Wait(), looking.Wait(), ctx.Err()); err != nil {
@@ -221,23 +221,23 @@ func (w *world) drive(ctx context.Context, settle func() (promises.Run, error)) 
 	}
 	var asking errgroup.Group
 	if w.postgres != nil {
-		took, err := w.none("unknown", "state = 1", knownWithin)
+		took, err := w.awaitNone("unknown", "state = 1", knownWithin)
 		w.t.Logf("every order has an outcome %v after the last fault", took.Round(100*time.Millisecond))
 		if err != nil {
 			return run, err
 		}
 	}
 	for _, c := range w.callers {
-		asking.Go(func() error { return c.comeBack(ctx) })
+		asking.Go(func() error { return c.repeatOrders(ctx) })
 	}
 	if err := asking.Wait(); err != nil {
 		return run, err
 	}
-	return settle()
+	return settleRun()
 }
 
-// story returns the recorded events of the order for which b reports a broken promise.
-func (w *world) story(b promises.Broken) string {
+// orderEvents returns the recorded events of the order for which b reports a broken promise.
+func (w *world) orderEvents(b promises.Broken) string {
 	var text strings.Builder
 	key := ""
 	for _, e := range w.record.Sorted() {
@@ -264,7 +264,7 @@ func TestOrderIsChargedOnceDespiteKillsAndConnectionCuts(t *testing.T) {
 	})
 	w.tokens[teams[0]] = key
 	for _, owner := range w.facades {
-		upstream := w.relay(t, net.ListenConfig{Control: narrow}, func(near *net.TCPConn) { w.toCatalog(near, []*supervisor{owner}) })
+		upstream := w.startRelay(t, net.ListenConfig{Control: narrowBuffers}, func(near *net.TCPConn) { w.forwardToCatalog(near, []*supervisor{owner}) })
 		owner.start = func() (*proctest.Process, error) {
 			return proctest.TryLaunch(t, proctest.Easel(t), before(upstream), "serve")
 		}
@@ -298,15 +298,15 @@ func TestTheLedgerEqualsCatalogAccountsDespiteProcessKills(t *testing.T) {
 		"shop": {MonthlyCents: new(int64(ampleCents))}, "blog": {MonthlyCents: new(int64(*orders * scarceCents / 100))},
 	}
 	settings := w.settings()
-	upstream := w.relay(t, net.ListenConfig{Control: narrow}, func(near *net.TCPConn) { w.toCatalog(near, w.facades) })
+	upstream := w.startRelay(t, net.ListenConfig{Control: narrowBuffers}, func(near *net.TCPConn) { w.forwardToCatalog(near, w.facades) })
 	for _, owner := range w.facades {
-		database := w.relay(t, net.ListenConfig{}, func(near *net.TCPConn) { w.toDatabase(near, owner) })
+		database := w.startRelay(t, net.ListenConfig{}, func(near *net.TCPConn) { w.forwardToDatabase(near, owner) })
 		url := strings.Replace(w.ledger, postgres.Address(), database, 1)
 		owner.start = func() (*proctest.Process, error) {
 			return w.launchWithLedger(settings.With(before(upstream)).With(proctest.Settings{"EASEL_LEDGER_URL": url}))
 		}
 	}
-	w.run(48, w.settle)
+	w.run(48, w.settleOrders)
 	for _, owner := range w.facades {
 		if owner.starts.Load() < 2 {
 			t.Error("a facade was never killed")
