@@ -45,9 +45,9 @@ func accountsAtOnce(http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"balanceCents":5}`) })
 }
 
-// readsAccount replaces the calls of the neighbor, the client that does not attack, with reads of the account, alternately
-// over gRPC and REST. Each read over REST uses a new connection.
-func (s *siege) readsAccount() {
+// setAccountReads replaces the calls of the neighbor, the client that does not attack, with reads of the account,
+// alternately over gRPC and REST. Each read over REST uses a new connection.
+func (s *siege) setAccountReads() {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if s.trust != nil {
 		transport.TLSClientConfig = &tls.Config{RootCAs: s.trust.RootCAs, ServerName: s.trust.ServerName}
@@ -64,17 +64,17 @@ func (s *siege) readsAccount() {
 	}
 }
 
-// speak starts HTTP/2 on a connection: it sends the client preface and the given settings.
-func speak(conn net.Conn, settings ...http2.Setting) *http2.Framer {
+// startHTTP2 starts HTTP/2 on a connection: it sends the client preface and the given settings.
+func startHTTP2(conn net.Conn, settings ...http2.Setting) *http2.Framer {
 	_, _ = io.WriteString(conn, http2.ClientPreface)
 	framer := http2.NewFramer(conn, conn)
 	_ = framer.WriteSettings(settings...)
 	return framer
 }
 
-// listen reads the server's frames until the connection ends. Without these reads, flow control would prevent the server
-// from sending.
-func listen(framer *http2.Framer) {
+// readFrames reads the server's frames until the connection ends. Without these reads, flow control would prevent the
+// server from sending.
+func readFrames(framer *http2.Framer) {
 	go func() {
 		for {
 			if _, err := framer.ReadFrame(); err != nil && !errors.As(err, new(http2.StreamError)) {
@@ -84,8 +84,8 @@ func listen(framer *http2.Framer) {
 	}()
 }
 
-// block returns a header block with the headers of the enemy's call, followed by the headers in more.
-func (e enemy) block(more ...hpack.HeaderField) []byte {
+// headerBlock returns a header block with the headers of the enemy's call, followed by the headers in more.
+func (e enemy) headerBlock(more ...hpack.HeaderField) []byte {
 	var out bytes.Buffer
 	encoder := hpack.NewEncoder(&out)
 	for _, field := range append(append([]hpack.HeaderField{{Name: ":path", Value: e.path}}, e.headers...), more...) {
@@ -94,21 +94,21 @@ func (e enemy) block(more ...hpack.HeaderField) []byte {
 	return out.Bytes()
 }
 
-// until repeats a step until it fails or the limit is reached. It returns the number of successful steps.
-func until(limit int, step func(n int) error) (done int) {
-	for ; done < limit; done++ {
-		if step(done) != nil {
-			return done
+// repeatStep calls step until it returns an error or the limit is reached. It returns the number of successful calls.
+func repeatStep(limit int, step func(n int) error) (successes int) {
+	for ; successes < limit; successes++ {
+		if step(successes) != nil {
+			return successes
 		}
 	}
-	return done
+	return successes
 }
 
 func rapidReset(e enemy, conn net.Conn) int {
-	framer := speak(conn)
-	listen(framer)
-	block := e.block()
-	return until(10_000, func(n int) error {
+	framer := startHTTP2(conn)
+	readFrames(framer)
+	block := e.headerBlock()
+	return repeatStep(10_000, func(n int) error {
 		id := uint32(2*n + 1)
 		if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true}); err != nil {
 			return err
@@ -120,15 +120,15 @@ func rapidReset(e enemy, conn net.Conn) int {
 // headerBomb adds a large header to the connection's HPACK table and then refers to it many times by its index. The server
 // expands each byte of such a request to four kilobytes.
 func headerBomb(e enemy, conn net.Conn) int {
-	framer := speak(conn)
-	listen(framer)
+	framer := startHTTP2(conn)
+	readFrames(framer)
 	var out bytes.Buffer
 	encoder := hpack.NewEncoder(&out)
 	for _, field := range append(e.headers, hpack.HeaderField{Name: ":path", Value: e.path}, hpack.HeaderField{Name: "x-bomb", Value: strings.Repeat("x", 3800)}) {
 		_ = encoder.WriteField(field)
 	}
 	bomb := append(out.Bytes(), bytes.Repeat([]byte{0x80 | 62}, 12<<10)...) // 62 is the HPACK index of the latest entry in the dynamic table
-	return until(500, func(n int) error {
+	return repeatStep(500, func(n int) error {
 		return framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*n + 1), BlockFragment: bomb, EndHeaders: true, EndStream: true})
 	})
 }
@@ -190,9 +190,9 @@ func TestAttacksOnProtocolsUseLittleMemory(t *testing.T) {
 			name := fmt.Sprintf("%s on %s%s", attack.name, on.address, map[bool]string{true: " over TLS"}[on.encrypted])
 			t.Run(name, func(t *testing.T) {
 				s := newSiege(t, siegeConfig{encrypted: on.encrypted, before: accountsAtOnce, settings: proctest.Settings{"GOGC": "100"}}) // attackRise, the maximum growth of memory, is chosen for this value of GOGC
-				s.readsAccount()
-				e, started, done := s.enemy(on.address, on.kind), atomic.Int64{}, atomic.Int64{}
-				s.alongside(assault{workers: attackers, least: attackers, memory: attackRise, one: func(ctx context.Context, _ int) error {
+				s.setAccountReads()
+				e, started, done := s.newEnemy(on.address, on.kind), atomic.Int64{}, atomic.Int64{}
+				s.runAlongside(assault{workers: attackers, least: attackers, memory: attackRise, one: func(ctx context.Context, _ int) error {
 					if started.Add(1) > attackers { // only the first calls attack, one for each worker; later calls wait until ctx is done
 						<-ctx.Done()
 						return ctx.Err()
@@ -214,9 +214,9 @@ func TestAttacksOnProtocolsUseLittleMemory(t *testing.T) {
 	}
 }
 
-// enemy returns an attacker whose headers form a valid call. The attacker targets the gRPC listener if address is "gRPC", and
-// otherwise the HTTP listener. The parameter kind is the protocol; "HTTP/2" uses TLS if the server does.
-func (s *siege) enemy(address, kind string) enemy {
+// newEnemy returns an attacker whose headers form a valid call. The attacker targets the gRPC listener if address is "gRPC",
+// and otherwise the HTTP listener. With the protocol "HTTP/2", the attacker uses TLS if the server does.
+func (s *siege) newEnemy(address, protocol string) enemy {
 	field := func(name, value string) hpack.HeaderField { return hpack.HeaderField{Name: name, Value: value} }
 	e := enemy{t: s.t, headers: []hpack.HeaderField{field(":scheme", "http"), field(":authority", "easel.test"), field("authorization", "Bearer "+s.attacker)}}
 	addr := s.HTTP
@@ -227,7 +227,7 @@ func (s *siege) enemy(address, kind string) enemy {
 		e.path, e.headers = "/v1/account", append([]hpack.HeaderField{field(":method", "GET")}, e.headers...)
 	}
 	e.dial = func() (net.Conn, error) { return net.Dial("tcp", addr) }
-	if s.trust != nil && kind == "HTTP/2" {
+	if s.trust != nil && protocol == "HTTP/2" {
 		e.dial = func() (net.Conn, error) { return tls.Dial("tcp", addr, s.trust) }
 	}
 	return e

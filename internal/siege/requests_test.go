@@ -22,8 +22,8 @@ func invoke(ctx context.Context, conn *grpc.ClientConn, key, method string, body
 	return conn.Invoke(proctest.Bearing(ctx, key), method, encoded(body), encoded(nil), grpc.ForceCodec(rawCodec{}))
 }
 
-// field encodes a field of type bytes.
-func field(number protowire.Number, value []byte) []byte {
+// encodeField encodes a field of type bytes.
+func encodeField(number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
 }
 
@@ -61,7 +61,7 @@ func TestAttackByLongQueryStringsDoesNotDelayOtherCallers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSiege(t, siegeConfig{})
 			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true}}
-			s.alongside(assault{
+			s.runAlongside(assault{
 				workers: 4, least: 50, memory: 50 << 20, cpu: 5 * time.Millisecond,
 				one: func(ctx context.Context, _ int) error { return s.get(ctx, client, attack.path, attack.credential) },
 			})

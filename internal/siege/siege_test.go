@@ -189,8 +189,8 @@ func (s *siege) measure(length time.Duration) time.Duration {
 	return took[len(took)*99/100]
 }
 
-// cpu returns the processor time that the server has used so far.
-func (s *siege) cpu() time.Duration {
+// cpuTime returns the processor time that the server has used so far.
+func (s *siege) cpuTime() time.Duration {
 	s.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
 	if err != nil {
@@ -225,9 +225,9 @@ type assault struct {
 	cpu    time.Duration
 }
 
-// alongside runs an attack while the neighbor, a client that does not attack, sends calls. It checks the durations of these
-// calls, and the server's memory and processor time.
-func (s *siege) alongside(a assault) {
+// runAlongside runs an attack while the neighbor, a client that does not attack, sends calls. It checks the durations of
+// these calls, and the server's memory and processor time.
+func (s *siege) runAlongside(a assault) {
 	s.t.Helper()
 	length := sizeOf(10*time.Second, time.Second)
 	s.measure(length / 4) // warm-up that opens the connections
@@ -239,7 +239,7 @@ func (s *siege) alongside(a assault) {
 	if a.hold != nil {
 		through.Add(a.hold(ctx))
 	}
-	worked := s.cpu()
+	worked := s.cpuTime()
 	for n := range a.workers {
 		working.Go(func() {
 			for ctx.Err() == nil {
@@ -253,7 +253,7 @@ func (s *siege) alongside(a assault) {
 	for late := time.Now().Add(time.Minute); through.Load() < a.least && a.workers > 0 && time.Now().Before(late); {
 		time.Sleep(10 * time.Millisecond) // on a busy machine, the attack needs more time to reach the minimum number of successes
 	}
-	worked = s.cpu() - worked
+	worked = s.cpuTime() - worked
 	stop()
 	working.Wait()
 	left := s.measure(length / 4)

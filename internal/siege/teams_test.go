@@ -26,10 +26,10 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// spliced wraps a catalog. It appends the records in more, which are JSON, to the list in the catalog's responses to
-// requests for path.
-func spliced(catalog http.Handler, path, more string) http.Handler {
-	return changed(catalog, func(asked string) bool { return asked == path }, func(body []byte) []byte {
+// spliceRecords wraps a catalog. It appends the records in more, which are JSON, to the list in the catalog's responses
+// to requests for path.
+func spliceRecords(catalog http.Handler, path, more string) http.Handler {
+	return changeResponses(catalog, func(asked string) bool { return asked == path }, func(body []byte) []byte {
 		at := bytes.LastIndexByte(body, ']')
 		if before := bytes.TrimSpace(body[:at]); !bytes.HasSuffix(before, []byte("[")) {
 			return bytes.Join([][]byte{body[:at], body[at:]}, []byte(","+more))
@@ -38,10 +38,11 @@ func spliced(catalog http.Handler, path, more string) http.Handler {
 	})
 }
 
-// changed wraps a catalog and applies the function change to its responses to GET requests for the selected paths.
-func changed(catalog http.Handler, paths func(path string) bool, change func(body []byte) []byte) http.Handler {
+// changeResponses wraps a catalog and replaces the bodies of its responses to GET requests with the results of
+// changeBody. isSelected reports whether the responses for a path are changed.
+func changeResponses(catalog http.Handler, isSelected func(path string) bool, changeBody func(body []byte) []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet || !paths(strings.TrimPrefix(r.URL.Path, sandbox.BasePath)) {
+		if r.Method != http.MethodGet || !isSelected(strings.TrimPrefix(r.URL.Path, sandbox.BasePath)) {
 			catalog.ServeHTTP(w, r)
 			return
 		}
@@ -50,7 +51,7 @@ func changed(catalog http.Handler, paths func(path string) bool, change func(bod
 		catalog.ServeHTTP(answer, r)
 		body := answer.Body.Bytes()
 		if answer.Code == http.StatusOK {
-			body = change(body)
+			body = changeBody(body)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(answer.Code)
@@ -63,18 +64,18 @@ func newLedger(t *testing.T) string {
 	return "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 }
 
-// order places an order as the caller in ctx and returns the generation ID.
-func (s *siege) order(ctx context.Context, conn *grpc.ClientConn, key, prompt string) (string, error) {
+// placeOrder places an order as the caller in ctx and returns the generation ID.
+func (s *siege) placeOrder(ctx context.Context, conn *grpc.ClientConn, key, prompt string) (string, error) {
 	created, err := easelv1.NewGenerationServiceClient(conn).CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
 		ModelId: "studio/haiku", IdempotencyKey: key, InputsJson: fmt.Sprintf(`{"prompt":%q}`, prompt),
 	})
 	return created.GetGeneration().GetGenerationId(), err
 }
 
-// readsOwn sets s.call to a read of a generation that belongs to the neighbor, the client that does not attack.
-func (s *siege) readsOwn() {
+// setOwnReads sets s.call to a read of a generation that belongs to the neighbor, the client that does not attack.
+func (s *siege) setOwnReads() {
 	s.t.Helper()
-	id, err := s.order(proctest.Bearing(s.t.Context(), s.neighbour), s.near, "own", "rain")
+	id, err := s.placeOrder(proctest.Bearing(s.t.Context(), s.neighbour), s.near, "own", "rain")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -84,19 +85,19 @@ func (s *siege) readsOwn() {
 	}
 }
 
-// placesOrders sets s.call to a function that places a new order.
-func (s *siege) placesOrders() {
+// setOrderCalls sets s.call to a function that places a new order.
+func (s *siege) setOrderCalls() {
 	n := atomic.Int64{}
 	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // each order waits for the disk four times
 	s.call = func(ctx context.Context) error {
-		_, err := s.order(ctx, s.near, fmt.Sprint("order-", n.Add(1)), "rain")
+		_, err := s.placeOrder(ctx, s.near, fmt.Sprint("order-", n.Add(1)), "rain")
 		return err
 	}
 }
 
-// foreign returns catalog records of generations that were not ordered through Easel. Together, the records have about
-// size bytes.
-func foreign(size int) string {
+// foreignRecords returns catalog records of generations that were not ordered through Easel. Together, the records have
+// about size bytes.
+func foreignRecords(size int) string {
 	var all strings.Builder
 	for n := 0; all.Len() < size; n++ {
 		fmt.Fprintf(&all, `{"id":"gen_foreign_%d","modelId":"studio/haiku","status":"succeeded","costCents":2,"inputs":{"prompt":"%s","steps":[1,2,3,4,5,6,7,8]},"seed":%d},`,
@@ -108,13 +109,13 @@ func foreign(size int) string {
 func TestAttackByLongPromptsDoesNotBreakWatchOfOtherTeam(t *testing.T) {
 	long := []byte(`"prompt":"` + strings.Repeat("p", 900_000) + `"`)
 	s := newSiege(t, siegeConfig{ledger: newLedger(t), before: func(catalog http.Handler) http.Handler {
-		return changed(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations") }, func(body []byte) []byte {
+		return changeResponses(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations") }, func(body []byte) []byte {
 			return bytes.ReplaceAll(body, []byte(`"prompt":"long"`), long) // the long prompt is inserted here, because the sandbox does not allow prompts of this length
 		})
 	}})
 	conn := s.dialFrom("127.0.0.1")
 	for n := range 10 {
-		if _, err := s.order(proctest.Bearing(t.Context(), s.attacker), conn, fmt.Sprint("long-", n), "long"); err != nil {
+		if _, err := s.placeOrder(proctest.Bearing(t.Context(), s.attacker), conn, fmt.Sprint("long-", n), "long"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,7 +126,7 @@ func TestAttackByLongPromptsDoesNotBreakWatchOfOtherTeam(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range 3 {
-		id, err := s.order(ctx, s.near, fmt.Sprint("short-", n), "rain")
+		id, err := s.placeOrder(ctx, s.near, fmt.Sprint("short-", n), "rain")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,15 +150,15 @@ func TestAttackByUsageReportsDoesNotDelayOrders(t *testing.T) {
 			ledgerURL := newLedger(t)
 			s := newSiege(t, siegeConfig{ledger: ledgerURL})
 			conn := s.dialFrom("127.0.0.1")
-			if _, err := s.order(proctest.Bearing(t.Context(), s.attacker), conn, "first", "rain"); err != nil {
+			if _, err := s.placeOrder(proctest.Bearing(t.Context(), s.attacker), conn, "first", "rain"); err != nil {
 				t.Fatal(err)
 			}
-			multiply(t, ledgerURL, "many", size.orders)
-			s.placesOrders()
+			multiplyOrders(t, ledgerURL, "many", size.orders)
+			s.setOrderCalls()
 			report := mustMarshal(t, &easelv1.ListUsageRequest{
 				StartTime: timestamppb.New(time.Now().AddDate(-1, 0, 0)), GroupBy: []easelv1.UsageDimension{easelv1.UsageDimension_USAGE_DIMENSION_DAY, easelv1.UsageDimension_USAGE_DIMENSION_MODEL},
 			})
-			s.alongside(assault{
+			s.runAlongside(assault{
 				workers: size.reports, least: 5, memory: 200 << 20,
 				one: func(ctx context.Context, _ int) error {
 					return invoke(ctx, conn, s.attacker, easelv1.AccountService_ListUsage_FullMethodName, report)
@@ -167,8 +168,8 @@ func TestAttackByUsageReportsDoesNotDelayOrders(t *testing.T) {
 	}
 }
 
-// multiply inserts copies of an owner's only order into the ledger, so that the owner has count orders.
-func multiply(t *testing.T, ledgerURL, owner string, count int) {
+// multiplyOrders inserts copies of an owner's only order into the ledger, so that the owner has count orders.
+func multiplyOrders(t *testing.T, ledgerURL, owner string, count int) {
 	t.Helper()
 	proctest.Exec(t, ledgerURL, fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 		INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, placed_time, retry_time,
@@ -179,10 +180,10 @@ func multiply(t *testing.T, ledgerURL, owner string, count int) {
 
 func TestAttackByWatchingUnknownIDsDoesNotDelayOrders(t *testing.T) {
 	s := newSiege(t, siegeConfig{ledger: newLedger(t)})
-	s.placesOrders()
+	s.setOrderCalls()
 	conn := s.dialFrom("127.0.0.1")
 	requests := madeUpWatches(t, sizeOf(900, 50))
-	s.alongside(assault{
+	s.runAlongside(assault{
 		workers: len(requests), least: 50, memory: 300 << 20,
 		one: func(ctx context.Context, worker int) error {
 			stream, err := s.watchMany(ctx, conn, requests[worker])
@@ -219,7 +220,7 @@ func TestAttackByWatchingUnknownIDsDoesNotDelayOtherCallers(t *testing.T) {
 			if !accepted {
 				s.attacker = "made-up-key"
 			}
-			s.alongside(assault{least: 10, memory: 150 << 20, hold: s.watches(s.dialFrom("127.0.0.1"), madeUpWatches(t, sizeOf(1000, 100)))})
+			s.runAlongside(assault{least: 10, memory: 150 << 20, hold: s.watchOpener(s.dialFrom("127.0.0.1"), madeUpWatches(t, sizeOf(1000, 100)))})
 			began := time.Now()
 			if s.Stop(); time.Since(began) > 10*time.Second {
 				t.Errorf("the server stopped after %v, want at most 10s", time.Since(began))
@@ -240,21 +241,21 @@ func (s *siege) watchMany(ctx context.Context, conn *grpc.ClientConn, request []
 
 func TestAttackByTeamWithoutOrdersDoesNotDelayOtherTeams(t *testing.T) {
 	s := newSiege(t, siegeConfig{ledger: newLedger(t)})
-	s.readsOwn()
+	s.setOwnReads()
 	for n := range sizeOf(200, 10) {
-		if _, err := s.order(proctest.Bearing(t.Context(), s.neighbour), s.near, fmt.Sprint("more-", n), "rain"); err != nil {
+		if _, err := s.placeOrder(proctest.Bearing(t.Context(), s.neighbour), s.near, fmt.Sprint("more-", n), "rain"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	conn := s.dialFrom("127.0.0.1")
 	requests := slices.Repeat([][]byte{mustMarshal(t, &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Second)})}, sizeOf(1000, 50))
-	defer s.heartbeats()()
-	s.alongside(assault{least: 10, memory: 200 << 20, hold: s.watches(conn, requests)})
+	defer s.checkHeartbeats()()
+	s.runAlongside(assault{least: 10, memory: 200 << 20, hold: s.watchOpener(conn, requests)})
 }
 
-// watches returns a function that opens one watch for each request, as the attacker. The function returns the number of
-// watches that it opened. They end when ctx is done.
-func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx context.Context) int64 {
+// watchOpener returns a function that opens one watch for each request, as the attacker. That function returns the
+// number of watches that it opened. They end when ctx is done.
+func (s *siege) watchOpener(conn *grpc.ClientConn, requests [][]byte) func(ctx context.Context) int64 {
 	return func(ctx context.Context) (open int64) {
 		for _, request := range requests {
 			stream, err := s.watchMany(ctx, conn, request)
@@ -271,9 +272,9 @@ func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx conte
 	}
 }
 
-// heartbeats starts a watch of all generations as the neighbor, the client that does not attack, and checks that
-// heartbeats arrive in time. The function stop ends the watch.
-func (s *siege) heartbeats() (stop func()) {
+// checkHeartbeats starts a watch of all generations as the neighbor, the client that does not attack, and checks that
+// heartbeats arrive in time. endWatch ends the watch.
+func (s *siege) checkHeartbeats() (endWatch func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(proctest.Bearing(s.t.Context(), s.neighbour))
 	watch, err := easelv1.NewGenerationServiceClient(s.near).WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Second)})
@@ -310,14 +311,14 @@ func TestAttackByRejectedOrdersDelaysNoOtherOrders(t *testing.T) {
 			catalog.ServeHTTP(w, r)
 		})
 	}})
-	s.placesOrders()
+	s.setOrderCalls()
 	conn := s.dialFrom("127.0.0.1")
 	labels := map[string]string{}
 	for n := range 16 {
 		labels[fmt.Sprintf("label%d%s", n, strings.Repeat("x", 50))] = strings.Repeat("y", 256)
 	}
 	n := atomic.Int64{}
-	s.alongside(assault{
+	s.runAlongside(assault{
 		workers: sizeOf(50, 10), least: sizeOf[int64](3000, 50), memory: 200 << 20,
 		one: func(ctx context.Context, _ int) error {
 			_, err := easelv1.NewGenerationServiceClient(conn).CreateGeneration(proctest.Bearing(ctx, s.attacker), &easelv1.CreateGenerationRequest{
