@@ -19,7 +19,7 @@ import (
 func TestProtoTreeMatchesDescriptorSet(t *testing.T) {
 	t.Parallel()
 	protoc := tool(t, "protoc")
-	headers(t, "protobuf") // protoc needs google/protobuf/*.proto, which Debian packages together with the headers of protobuf
+	requireLibraries(t, "protobuf") // protoc needs google/protobuf/*.proto, which Debian packages together with the headers of protobuf
 	tree := filepath.Join(proctest.Root, "gen", "proto")
 	files, err := filepath.Glob(filepath.Join(tree, "*", "*", "*.proto"))
 	if err != nil || len(files) < 10 {
@@ -30,7 +30,7 @@ func TestProtoTreeMatchesDescriptorSet(t *testing.T) {
 	if err != nil || len(out) > 0 {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	parsed, set := theirs(t, compiled), theirs(t, filepath.Join(proctest.Root, "gen", "easel.binpb"))
+	parsed, set := readDescriptors(t, compiled), readDescriptors(t, filepath.Join(proctest.Root, "gen", "easel.binpb"))
 	if len(set) != len(files) {
 		t.Errorf("gen/easel.binpb has %d files, want %d", len(set), len(files))
 	}
@@ -39,9 +39,9 @@ func TestProtoTreeMatchesDescriptorSet(t *testing.T) {
 	}
 }
 
-// The function theirs reads a descriptor set and returns its files, keyed by name and without source positions. It
-// omits the files in google/protobuf, which come with every compiler.
-func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorProto {
+// readDescriptors reads a descriptor set and returns its files, keyed by name and without source positions. It omits
+// the files in google/protobuf, which come with every compiler.
+func readDescriptors(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorProto {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet
 	data, err := os.ReadFile(path)
@@ -71,7 +71,7 @@ func TestDocumentedCppAndJavaScriptClientsWork(t *testing.T) {
 		t.Parallel()
 		tool(t, "protoc")
 		tool(t, "grpc_cpp_plugin")
-		headers(t, "protobuf", "grpc++")
+		requireLibraries(t, "protobuf", "grpc++")
 		work := workplace(t)
 		proctest.Write(t, filepath.Join(work, "client.cc"), proctest.Read(t, "internal", "systemtest", "testdata", "client.cc"))
 		runInWorkplace(t, work, dev, "sh", "-euc", pageBlock(t, "mkdir out\n"))
@@ -92,8 +92,8 @@ func TestDocumentedCppAndJavaScriptClientsWork(t *testing.T) {
 	})
 }
 
-// headers skips the test unless pkg-config finds all of the given C++ libraries.
-func headers(t *testing.T, libraries ...string) {
+// requireLibraries skips the test unless pkg-config finds all of the given C++ libraries.
+func requireLibraries(t *testing.T, libraries ...string) {
 	t.Helper()
 	for _, library := range libraries {
 		if err := exec.CommandContext(t.Context(), tool(t, "pkg-config"), "--exists", library).Run(); err != nil {

@@ -42,7 +42,7 @@ func TestExampleBackendForwardsWatchAsEventStream(t *testing.T) {
 	} else {
 		_ = answer.Body.Close()
 	}
-	ordered := easel(t, callerOf(dev), "generate", "studio/haiku", "prompt=rain", "-q")
+	ordered := runProgram(t, callerOf(dev), "generate", "studio/haiku", "prompt=rain", "-q")
 	if ordered.exit != exitOK {
 		t.Fatalf("exit %d\n%s", ordered.exit, ordered.stderr)
 	}

@@ -105,15 +105,15 @@ func pipe(t *testing.T) (read, write *os.File) {
 func (b *browser) open(scheme string) {
 	b.t.Helper()
 	var target struct{ TargetID string }
-	b.call(&target, "Target.createTarget", map[string]any{"url": "about:blank"})
+	b.callMethod(&target, "Target.createTarget", map[string]any{"url": "about:blank"})
 	var attached struct{ SessionID string }
-	b.call(&attached, "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true})
+	b.callMethod(&attached, "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true})
 	b.session = attached.SessionID
 	for _, domain := range []string{"Page", "Runtime", "Network", "Log"} {
-		b.call(nil, domain+".enable", nil)
+		b.callMethod(nil, domain+".enable", nil)
 	}
-	b.call(nil, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}})
-	b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 1360, "height": 900, "deviceScaleFactor": 1, "mobile": false})
+	b.callMethod(nil, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}})
+	b.callMethod(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 1360, "height": 900, "deviceScaleFactor": 1, "mobile": false})
 }
 
 // read reads the browser's messages from a pipe until the pipe is closed.
@@ -175,8 +175,8 @@ func (b *browser) send(session, method string, params any) (<-chan browserMessag
 	return answer, err
 }
 
-// call calls a method of Chromium's protocol and decodes the response into result, which may be nil.
-func (b *browser) call(result any, method string, params map[string]any) {
+// callMethod calls a method of Chromium's protocol and decodes the response into result, which may be nil.
+func (b *browser) callMethod(result any, method string, params map[string]any) {
 	b.t.Helper()
 	if params == nil {
 		params = map[string]any{}
@@ -200,48 +200,48 @@ func (b *browser) call(result any, method string, params map[string]any) {
 	}
 }
 
-// value evaluates a JavaScript expression in the page and returns its value. If the expression returns a promise, value
-// waits for the promise and returns its result.
-func (b *browser) value(expression string) any {
+// evaluate evaluates a JavaScript expression in the page and returns its value. If the expression returns a promise,
+// evaluate waits for the promise and returns its result.
+func (b *browser) evaluate(expression string) any {
 	b.t.Helper()
 	var answer struct {
 		Result           struct{ Value any }
 		ExceptionDetails json.RawMessage
 	}
-	b.call(&answer, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true})
+	b.callMethod(&answer, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true})
 	if answer.ExceptionDetails != nil {
 		b.t.Fatalf("%s: %s", expression, answer.ExceptionDetails)
 	}
 	return answer.Result.Value
 }
 
-// The method until waits up to a minute for a JavaScript expression to become true. The first argument describes this
-// condition in the failure message.
-func (b *browser) until(what, expression string) {
+// awaitTrue waits up to a minute for a JavaScript expression to become true. The failure message contains condition,
+// which describes it.
+func (b *browser) awaitTrue(condition, expression string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(time.Minute); b.value("!!("+expression+")") != true; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); b.evaluate("!!("+expression+")") != true; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			b.picture("failure")
-			b.t.Fatalf("no %s; the page shows\n%.3000s\n%s", what, b.value("document.body.innerText"), strings.Join(b.complaints(), "\n"))
+			b.savePicture("failure")
+			b.t.Fatalf("no %s; the page shows\n%.3000s\n%s", condition, b.evaluate("document.body.innerText"), strings.Join(b.complaints(), "\n"))
 		}
 	}
 }
 
-// press waits for the element that a JavaScript expression returns, and clicks it. The first argument describes the
-// element in failure messages.
-func (b *browser) press(what, element string) {
+// clickElement waits for the element that a JavaScript expression returns, and clicks it. The first argument describes
+// the element in failure messages.
+func (b *browser) clickElement(what, element string) {
 	b.t.Helper()
-	b.until(what, element)
-	b.value("void (" + element + ").click()")
+	b.awaitTrue(what, element)
+	b.evaluate("void (" + element + ").click()")
 }
 
-// write waits for the element that a JavaScript expression returns, and types text into it. The first argument
+// typeText waits for the element that a JavaScript expression returns, and types text into it. The first argument
 // describes the element in failure messages.
-func (b *browser) write(what, element, text string) {
+func (b *browser) typeText(what, element, text string) {
 	b.t.Helper()
-	b.until(what, element)
-	b.value("void (" + element + ").focus()")
-	b.call(nil, "Input.insertText", map[string]any{"text": text})
+	b.awaitTrue(what, element)
+	b.evaluate("void (" + element + ").focus()")
+	b.callMethod(nil, "Input.insertText", map[string]any{"text": text})
 }
 
 func (b *browser) complaints() []string {
@@ -262,16 +262,16 @@ func (b *browser) foreignRequests(host string) (others []string) {
 	return others
 }
 
-// picture saves a screenshot in the directory that EASEL_PICTURES names. If the variable is not set, picture does
-// nothing.
-func (b *browser) picture(name string) {
+// savePicture saves a screenshot in the directory that EASEL_PICTURES names. If the variable is not set, savePicture
+// does nothing.
+func (b *browser) savePicture(name string) {
 	b.t.Helper()
 	directory := os.Getenv("EASEL_PICTURES")
 	if directory == "" {
 		return
 	}
 	var shot struct{ Data string }
-	b.call(&shot, "Page.captureScreenshot", nil)
+	b.callMethod(&shot, "Page.captureScreenshot", nil)
 	data, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(directory, fmt.Sprintf("page-%s.png", name)), data, 0o600)

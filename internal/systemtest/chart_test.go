@@ -16,11 +16,11 @@ import (
 // chart is the directory of the Helm chart.
 var chart = filepath.Join(proctest.Root, "deploy", "helm", "easel")
 
-// template renders the chart with additional arguments. The argument values is the name of a values file in the
-// chart's directory ci. If helm fails, template returns helm's output and an error.
-func template(t *testing.T, values string, more ...string) (string, error) {
+// renderTemplate renders the chart with additional arguments. valuesFile is the name of a values file in the chart's
+// directory ci. If helm fails, renderTemplate returns helm's output and an error.
+func renderTemplate(t *testing.T, valuesFile string, more ...string) (string, error) {
 	t.Helper()
-	args := []string{"template", "render", chart, "--kube-version", "1.34.0", "-f", filepath.Join(chart, "ci", values)}
+	args := []string{"template", "render", chart, "--kube-version", "1.34.0", "-f", filepath.Join(chart, "ci", valuesFile)}
 	out, err := exec.CommandContext(t.Context(), tool(t, "helm"), append(args, more...)...).CombinedOutput()
 	return string(out), err
 }
@@ -65,11 +65,11 @@ type pod struct {
 	} `yaml:"securityContext"`
 }
 
-// rendered renders the chart with [template], and fails the test if helm fails. It returns the manifests, the kind of
-// each manifest, and the pod of the only Deployment.
-func rendered(t *testing.T, values string, more ...string) (text string, kinds []string, made pod) {
+// mustRender renders the chart with [renderTemplate], and fails the test if helm fails. It returns the manifests, the
+// kind of each manifest, and the pod of the only Deployment.
+func mustRender(t *testing.T, values string, more ...string) (text string, kinds []string, made pod) {
 	t.Helper()
-	text, err := template(t, values, more...)
+	text, err := renderTemplate(t, values, more...)
 	if err != nil {
 		t.Fatal(text)
 	}
@@ -111,7 +111,7 @@ func TestHelmChartCreatesExpectedResources(t *testing.T) {
 		"least.yaml": {"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "Service", "Service", "Deployment"},
 		"all.yaml":   {"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "Service", "Service", "Deployment", "HorizontalPodAutoscaler", "PodMonitor"},
 	} {
-		_, kinds, made := rendered(t, values)
+		_, kinds, made := mustRender(t, values)
 		slices.Sort(kinds)
 		if slices.Sort(want); !slices.Equal(kinds, want) {
 			t.Errorf("%s renders the kinds %v, want %v", values, kinds, want)
@@ -125,7 +125,7 @@ func TestHelmChartCreatesExpectedResources(t *testing.T) {
 
 func TestAPodOfTheChartHasTimeToDrain(t *testing.T) {
 	for _, values := range []string{"least.yaml", "all.yaml"} {
-		_, _, made := rendered(t, values)
+		_, _, made := mustRender(t, values)
 		drain := proctest.Find(t, `^(\d+)s$`, made.env(t)["EASEL_DRAIN_TIMEOUT"])
 		sleep := made.Containers[0].Lifecycle.PreStop.Sleep.Seconds
 		var seconds int
@@ -139,7 +139,7 @@ func TestHelmChartPortsMatchSettings(t *testing.T) {
 	ports := map[string]string{"grpc": port(t, "EASEL_GRPC_ADDR"), "http": port(t, "EASEL_HTTP_ADDR"), "metrics": "9465"}
 	settings := map[string]string{"grpc": "EASEL_GRPC_ADDR", "http": "EASEL_HTTP_ADDR", "metrics": "EASEL_METRICS_ADDR"}
 	for _, values := range []string{"least.yaml", "all.yaml"} {
-		text, _, made := rendered(t, values)
+		text, _, made := mustRender(t, values)
 		env := made.env(t)
 		if len(made.Containers[0].Ports) != len(ports) {
 			t.Errorf("%s: the container has the ports %v, want 3 ports", values, made.Containers[0].Ports)
@@ -159,7 +159,7 @@ func TestHelmChartPortsMatchSettings(t *testing.T) {
 }
 
 func TestChartPodMountsSecretFilesReadOnly(t *testing.T) {
-	_, _, made := rendered(t, "all.yaml")
+	_, _, made := mustRender(t, "all.yaml")
 	known, mounts := settings(t, "serve"), map[string]string{}
 	for _, m := range made.Containers[0].VolumeMounts {
 		if !m.ReadOnly {
@@ -190,7 +190,7 @@ func TestChartPodNeedsNoSecretExceptSharedAPIKey(t *testing.T) {
 	const held = "upstream.keySecret.name=catalog,callers.configMap.name=callers,ledger.url=postgres://easel@db:5432/easel,settings.EASEL_ALLOW_PLAINTEXT=true"
 	for set, want := range map[string][]string{"image.tag=v1": nil, held: {"catalog"}} {
 		var secrets []string
-		text, _, made := rendered(t, "least.yaml", "--set-string", set)
+		text, _, made := mustRender(t, "least.yaml", "--set-string", set)
 		for _, volume := range made.Volumes {
 			if volume.Secret.SecretName != "" {
 				secrets = append(secrets, volume.Secret.SecretName)
@@ -214,7 +214,7 @@ func TestChartConfiguresBucketOrVolumeForResultCopies(t *testing.T) {
 		"content.credentialsSecret.name=": {"s3://results/easel?region=eu-central-1", "", ""},
 		"content.url=,content.credentialsSecret.name=,content.volumeClaim=c": {"file:/var/lib/easel/content", "", "/var/lib/easel/content"},
 	} {
-		text, _, made := rendered(t, "all.yaml", "--set", set)
+		text, _, made := mustRender(t, "all.yaml", "--set", set)
 		env, directory := made.env(t), ""
 		for _, m := range made.Containers[0].VolumeMounts {
 			if strings.HasSuffix(m.MountPath, "/content") {
@@ -240,7 +240,7 @@ func TestHelmAndKubernetesAcceptChart(t *testing.T) {
 	kubecheck := tool(t, "kubecheck")
 	for _, values := range []string{"least.yaml", "all.yaml"} {
 		proctest.Run(t, exec.CommandContext(t.Context(), tool(t, "helm"), "lint", chart, "--strict", "--quiet", "-f", filepath.Join(chart, "ci", values)))
-		text, _, _ := rendered(t, values)
+		text, _, _ := mustRender(t, values)
 		check := exec.CommandContext(t.Context(), kubecheck)
 		check.Stdin = strings.NewReader(text)
 		proctest.Run(t, check)
@@ -281,7 +281,7 @@ func TestChartRejectsInvalidOrConflictingValues(t *testing.T) {
 		"podDisruptionBudget.maxUnavailable=0":                                                 "/podDisruptionBudget/maxUnavailable",
 		"autoscaling.enabled=true,autoscaling.minReplicas=11":                                  "minReplicas is above",
 	} {
-		if text, err := template(t, "least.yaml", "--set", set); err == nil || !strings.Contains(text, why) {
+		if text, err := renderTemplate(t, "least.yaml", "--set", set); err == nil || !strings.Contains(text, why) {
 			t.Errorf("--set %s: got %v, want an error with %q:\n%s", set, err, why, text)
 		}
 	}

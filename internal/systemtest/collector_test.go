@@ -61,8 +61,8 @@ func (c *collector) Export(_ context.Context, req *collectortrace.ExportTraceSer
 	return &collectortrace.ExportTraceServiceResponse{}, nil
 }
 
-// exported returns the received spans.
-func (c *collector) exported() []*otlp.Span {
+// exportedSpans returns the received spans.
+func (c *collector) exportedSpans() []*otlp.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.spans)

@@ -68,8 +68,8 @@ func (s *studio) start() {
 	s.rest = s.process.HTTP
 }
 
-// order places an order over REST. While the server is overloaded, order retries every second.
-func (s *studio) order(caller, model string, inputs map[string]any, labels map[string]string) {
+// placeOrder places an order over REST. While the server is overloaded, placeOrder retries every second.
+func (s *studio) placeOrder(caller, model string, inputs map[string]any, labels map[string]string) {
 	s.t.Helper()
 	body, err := json.Marshal(map[string]any{"modelId": model, "inputs": inputs, "labels": labels, "idempotencyKey": auth.Hash(fmt.Sprint(caller, model, inputs))})
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *studio) order(caller, model string, inputs map[string]any, labels map[s
 	answer, text := proctest.Request(s.t, http.MethodPost, "http://"+s.rest+"/v1/generations", string(body), "Authorization", "Bearer "+caller+"-token")
 	if answer.StatusCode == http.StatusTooManyRequests { // the server is overloaded
 		time.Sleep(time.Second) // the delay that RetryInfo requests
-		s.order(caller, model, inputs, labels)
+		s.placeOrder(caller, model, inputs, labels)
 		return
 	}
 	if answer.StatusCode != http.StatusOK {
@@ -95,16 +95,16 @@ func (s *studio) signIn(caller, scheme string) *browser {
 func (s *studio) signInWith(token, scheme string) *browser {
 	s.t.Helper()
 	b := openBrowser(s.t, scheme)
-	b.call(nil, "Page.navigate", map[string]any{"url": "http://" + s.rest + "/console"})
-	b.write("field for the token", `document.querySelector('#token')`, token)
-	b.press("button to sign in", `document.querySelector('.signin button')`)
-	b.until("live gallery", `document.querySelector('#live').textContent === 'Live'`)
+	b.callMethod(nil, "Page.navigate", map[string]any{"url": "http://" + s.rest + "/console"})
+	b.typeText("field for the token", `document.querySelector('#token')`, token)
+	b.clickElement("button to sign in", `document.querySelector('.signin button')`)
+	b.awaitTrue("live gallery", `document.querySelector('#live').textContent === 'Live'`)
 	return b
 }
 
-// calm checks that each error that the page has reported contains one of the texts in expected, and that the page sent no
-// request to another host.
-func (s *studio) calm(b *browser, expected ...string) {
+// checkCalm checks that each error that the page has reported contains one of the texts in expected, and that the page
+// sent no request to another host.
+func (s *studio) checkCalm(b *browser, expected ...string) {
 	s.t.Helper()
 complaints:
 	for _, complaint := range b.complaints() {
@@ -130,38 +130,38 @@ func TestConsoleOrdersRenderAndShowsItsPicture(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t, "--speed", "5")
 	b := s.signIn("poster", "light")
-	b.until("hint", `document.querySelector('.hint')`)
-	b.picture("console-empty")
-	b.press("way out of an empty gallery", `document.querySelector('.hint a')`)
-	b.write("prompt", promptInput, "夕暮れの静かな海、Möwen über'm Watt")
-	b.write("label", `document.querySelector('#labels')`, "project=spring")
-	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
-	b.press("button to order", orderButton)
-	b.until("picture", `document.querySelector('.outcome img.drawn')`)
-	b.picture("console-placed")
-	if kept := b.value(`Object.keys(sessionStorage).sort().concat(Object.keys(localStorage), document.cookie).join()`); kept != "easel.session,easel.token," {
+	b.awaitTrue("hint", `document.querySelector('.hint')`)
+	b.savePicture("console-empty")
+	b.clickElement("way out of an empty gallery", `document.querySelector('.hint a')`)
+	b.typeText("prompt", promptInput, "夕暮れの静かな海、Möwen über'm Watt")
+	b.typeText("label", `document.querySelector('#labels')`, "project=spring")
+	b.awaitTrue("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
+	b.clickElement("button to order", orderButton)
+	b.awaitTrue("picture", `document.querySelector('.outcome img.drawn')`)
+	b.savePicture("console-placed")
+	if kept := b.evaluate(`Object.keys(sessionStorage).sort().concat(Object.keys(localStorage), document.cookie).join()`); kept != "easel.session,easel.token," {
 		t.Errorf("the browser stores %v", kept)
 	}
-	b.press("link to the render", `document.querySelector('.outcome a')`)
-	b.until("large picture", `document.querySelector('.large img.drawn')`)
-	b.until("end of the time line", `document.querySelector('.timeline li.done:last-child b').textContent === 'succeeded'`)
-	b.until("inputs", `document.querySelector('.render dl').innerText.includes('夕暮れの静かな海')`)
-	s.sameOrder(b)
-	b.press("link to the gallery", `document.querySelector('nav a')`)
-	b.until("card", fmt.Sprintf(aCard, "Möwen")+`?.querySelector('img.drawn')`)
-	b.until("label", fmt.Sprintf(aCard, "Möwen")+`.innerText.includes('spring')`)
+	b.clickElement("link to the render", `document.querySelector('.outcome a')`)
+	b.awaitTrue("large picture", `document.querySelector('.large img.drawn')`)
+	b.awaitTrue("end of the time line", `document.querySelector('.timeline li.done:last-child b').textContent === 'succeeded'`)
+	b.awaitTrue("inputs", `document.querySelector('.render dl').innerText.includes('夕暮れの静かな海')`)
+	s.checkSameOrder(b)
+	b.clickElement("link to the gallery", `document.querySelector('nav a')`)
+	b.awaitTrue("card", fmt.Sprintf(aCard, "Möwen")+`?.querySelector('img.drawn')`)
+	b.awaitTrue("label", fmt.Sprintf(aCard, "Möwen")+`.innerText.includes('spring')`)
 	for _, filter := range []struct{ label, want string }{
 		{"project=autumn", `document.querySelector('.hint')?.innerText.includes('No render matches')`},
 		{"project=spring", fmt.Sprintf(aCard, "Möwen")},
 	} {
-		b.value(`(field => { field.value = '` + filter.label + `'; field.dispatchEvent(new Event('change')) })(document.querySelector('[aria-label=Label]'))`)
-		b.until("renders with "+filter.label, filter.want)
+		b.evaluate(`(field => { field.value = '` + filter.label + `'; field.dispatchEvent(new Event('change')) })(document.querySelector('[aria-label=Label]'))`)
+		b.awaitTrue("renders with "+filter.label, filter.want)
 	}
-	b.press("link to money", `document.querySelector('nav a[href="#/money"]')`)
-	b.until("budgets", `document.querySelectorAll('.budget').length === 2`)
-	b.until("chart", `document.querySelector('.chart rect')`)
-	fits(b, "gallery", "order/studio/landscape", "money")
-	s.calm(b)
+	b.clickElement("link to money", `document.querySelector('nav a[href="#/money"]')`)
+	b.awaitTrue("budgets", `document.querySelectorAll('.budget').length === 2`)
+	b.awaitTrue("chart", `document.querySelector('.chart rect')`)
+	checkFit(b, "gallery", "order/studio/landscape", "money")
+	s.checkCalm(b)
 }
 
 // TestTheConsoleOrdersWithAnAPIKey follows the README: there is no callers file, and the user signs in with the API key
@@ -172,62 +172,62 @@ func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	dev := proctest.StartDev(t, "--speed", "20")
 	s := &studio{t: t, rest: proctest.Find(t, `console +http://(\S+)/console\n`, dev.Stdout.String())}
 	b := openBrowser(t, "light")
-	b.call(nil, "Page.navigate", map[string]any{"url": "http://" + s.rest + "/console"})
-	b.write("field for the token", `document.querySelector('#token')`, "sandbox_live_wrong")
-	b.press("button to sign in", `document.querySelector('.signin button')`)
-	b.until("rejection", `document.querySelector('.signin .problem')?.innerText.includes('UPSTREAM_CREDENTIAL_REJECTED')`)
-	s.calm(b, "status of 401")
+	b.callMethod(nil, "Page.navigate", map[string]any{"url": "http://" + s.rest + "/console"})
+	b.typeText("field for the token", `document.querySelector('#token')`, "sandbox_live_wrong")
+	b.clickElement("button to sign in", `document.querySelector('.signin button')`)
+	b.awaitTrue("rejection", `document.querySelector('.signin .problem')?.innerText.includes('UPSTREAM_CREDENTIAL_REJECTED')`)
+	s.checkCalm(b, "status of 401")
 	b = s.signInWith(dev.Key, "light")
-	b.press("link to order", `document.querySelector('nav a[href="#/order"]')`)
-	b.write("prompt", promptInput, "a calm sea at dusk")
-	b.until("price and balance", `/€0\.\d\d/.test(document.querySelector('output.price').textContent) && document.querySelector('.order').innerText.includes('in the account')`)
-	b.press("button to order", orderButton)
-	b.until("picture", `document.querySelector('.outcome img.drawn')`)
-	b.value(`void (location.hash = '#/money')`)
-	b.until("balance and chart", `document.querySelector('.figures').innerText.includes('Balance') && document.querySelector('.chart rect')`)
-	s.calm(b)
+	b.clickElement("link to order", `document.querySelector('nav a[href="#/order"]')`)
+	b.typeText("prompt", promptInput, "a calm sea at dusk")
+	b.awaitTrue("price and balance", `/€0\.\d\d/.test(document.querySelector('output.price').textContent) && document.querySelector('.order').innerText.includes('in the account')`)
+	b.clickElement("button to order", orderButton)
+	b.awaitTrue("picture", `document.querySelector('.outcome img.drawn')`)
+	b.evaluate(`void (location.hash = '#/money')`)
+	b.awaitTrue("balance and chart", `document.querySelector('.figures').innerText.includes('Balance') && document.querySelector('.chart rect')`)
+	s.checkCalm(b)
 }
 
 func TestConsoleRestoresInputsOfRepeatedOrder(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t, "--speed", "20")
 	b := s.signIn("ops", "light")
-	b.value(`void (location.hash = '#/order/studio/landscape')`)
-	b.write("prompt", promptInput, "a calm sea at dusk")
-	b.write("seed", `document.querySelector('#input-seed')`, "9007199254740993")
-	b.write("labels", `document.querySelector('#labels')`, "project=spring, note=a=b")
-	b.write("expiry", `document.querySelector('#expires')`, "30")
-	b.until("balance", `document.querySelector('.order').innerText.includes('€50.00 in the account')`)
-	b.press("button to order", orderButton)
-	b.until("balance after the order", `document.querySelector('.order').innerText.includes('€49.89 in the account')`)
-	b.press("link to the render", `document.querySelector('.outcome a')`)
-	b.until("command with all digits", `/inputsJson.*:9007199254740993}/.test(document.querySelector('pre')?.textContent)`)
-	if out, err := runShell(t, fmt.Sprint(b.value(`document.querySelector('pre').textContent`)), "EASEL_API_KEY=ops-token"); err != nil {
+	b.evaluate(`void (location.hash = '#/order/studio/landscape')`)
+	b.typeText("prompt", promptInput, "a calm sea at dusk")
+	b.typeText("seed", `document.querySelector('#input-seed')`, "9007199254740993")
+	b.typeText("labels", `document.querySelector('#labels')`, "project=spring, note=a=b")
+	b.typeText("expiry", `document.querySelector('#expires')`, "30")
+	b.awaitTrue("balance", `document.querySelector('.order').innerText.includes('€50.00 in the account')`)
+	b.clickElement("button to order", orderButton)
+	b.awaitTrue("balance after the order", `document.querySelector('.order').innerText.includes('€49.89 in the account')`)
+	b.clickElement("link to the render", `document.querySelector('.outcome a')`)
+	b.awaitTrue("command with all digits", `/inputsJson.*:9007199254740993}/.test(document.querySelector('pre')?.textContent)`)
+	if out, err := runShell(t, fmt.Sprint(b.evaluate(`document.querySelector('pre').textContent`)), "EASEL_API_KEY=ops-token"); err != nil {
 		t.Errorf("curl: %v\n%s", err, out)
 	}
-	b.press("choice of Python", `[...document.querySelectorAll('.example label')].find(l => l.innerText === 'Python')`)
-	b.until("program with all digits", `document.querySelector('pre').textContent.includes('"seed": 9007199254740993}')`)
-	b.press("link to order again", `[...document.querySelectorAll('.actions a')].find(a => a.innerText === 'Order again')`)
-	b.until("the same inputs and labels", `document.querySelector('#input-seed')?.value === '9007199254740993' && document.querySelector('#labels').value.split(', ').sort().join() === 'note=a=b,project=spring' && `+promptInput+`.value === 'a calm sea at dusk'`)
-	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
-	b.write("ceiling", `document.querySelector('#ceiling')`, "0.01")
-	b.press("button to order", orderButton)
-	b.until("error at the ceiling", `document.querySelector('#ceiling-error').innerText === 'The price of €0.11 exceeds the ceiling of €0.01.'`)
-	b.until("order that was not placed", `document.querySelector('.problem').innerText.includes('Nothing was ordered.')`)
-	s.calm(b, "status of 400")
+	b.clickElement("choice of Python", `[...document.querySelectorAll('.example label')].find(l => l.innerText === 'Python')`)
+	b.awaitTrue("program with all digits", `document.querySelector('pre').textContent.includes('"seed": 9007199254740993}')`)
+	b.clickElement("link to order again", `[...document.querySelectorAll('.actions a')].find(a => a.innerText === 'Order again')`)
+	b.awaitTrue("the same inputs and labels", `document.querySelector('#input-seed')?.value === '9007199254740993' && document.querySelector('#labels').value.split(', ').sort().join() === 'note=a=b,project=spring' && `+promptInput+`.value === 'a calm sea at dusk'`)
+	b.awaitTrue("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
+	b.typeText("ceiling", `document.querySelector('#ceiling')`, "0.01")
+	b.clickElement("button to order", orderButton)
+	b.awaitTrue("error at the ceiling", `document.querySelector('#ceiling-error').innerText === 'The price of €0.11 exceeds the ceiling of €0.01.'`)
+	b.awaitTrue("order that was not placed", `document.querySelector('.problem').innerText.includes('Nothing was ordered.')`)
+	s.checkCalm(b, "status of 400")
 }
 
-// sameOrder checks the commands that the console shows for a render's order. It runs the curl command, checks the order
-// in the arguments of the grpcurl command, and checks the syntax of the Python program.
-func (s *studio) sameOrder(b *browser) {
+// checkSameOrder checks the commands that the console shows for a render's order. It runs the curl command, checks the
+// order in the arguments of the grpcurl command, and checks the syntax of the Python program.
+func (s *studio) checkSameOrder(b *browser) {
 	s.t.Helper()
 	const code = `document.querySelector('pre').textContent`
-	b.until("command", code+`.startsWith('curl')`)
-	if out, err := runShell(s.t, fmt.Sprint(b.value(code)), "EASEL_API_KEY=poster-token"); err != nil || !strings.Contains(out, "夕暮れの静かな海、Möwen über'm Watt") || !strings.Contains(out, `"project":"spring"`) {
+	b.awaitTrue("command", code+`.startsWith('curl')`)
+	if out, err := runShell(s.t, fmt.Sprint(b.evaluate(code)), "EASEL_API_KEY=poster-token"); err != nil || !strings.Contains(out, "夕暮れの静かな海、Möwen über'm Watt") || !strings.Contains(out, `"project":"spring"`) {
 		s.t.Errorf("curl: %v\n%s", err, out)
 	}
-	b.press("choice of grpcurl", `[...document.querySelectorAll('.example label')].find(l => l.innerText === 'grpcurl')`)
-	out, err := runShell(s.t, "grpcurl() { while [ \"$1\" != -d ]; do shift; done; printf %s \"$2\"; }\n"+fmt.Sprint(b.value(code)))
+	b.clickElement("choice of grpcurl", `[...document.querySelectorAll('.example label')].find(l => l.innerText === 'grpcurl')`)
+	out, err := runShell(s.t, "grpcurl() { while [ \"$1\" != -d ]; do shift; done; printf %s \"$2\"; }\n"+fmt.Sprint(b.evaluate(code)))
 	var order struct {
 		ModelID, IdempotencyKey string
 		Inputs                  struct{ Prompt string }
@@ -235,8 +235,8 @@ func (s *studio) sameOrder(b *browser) {
 	if unreadable := json.Unmarshal([]byte(out), &order); err != nil || unreadable != nil || order.ModelID != "studio/landscape" || order.IdempotencyKey == "" || !strings.HasSuffix(order.Inputs.Prompt, "über'm Watt") {
 		s.t.Errorf("grpcurl: %v, %v\n%s", err, unreadable, out)
 	}
-	b.press("choice of Python", `[...document.querySelectorAll('.example label')].find(l => l.innerText === 'Python')`)
-	if out, err := runShell(s.t, `printf %s "$PROGRAM" | `+tool(s.t, "python3")+" -c 'import ast, sys; ast.parse(sys.stdin.read())'", fmt.Sprint("PROGRAM=", b.value(code))); err != nil {
+	b.clickElement("choice of Python", `[...document.querySelectorAll('.example label')].find(l => l.innerText === 'Python')`)
+	if out, err := runShell(s.t, `printf %s "$PROGRAM" | `+tool(s.t, "python3")+" -c 'import ast, sys; ast.parse(sys.stdin.read())'", fmt.Sprint("PROGRAM=", b.evaluate(code))); err != nil {
 		s.t.Errorf("Python: %v\n%s", err, out)
 	}
 }
@@ -250,19 +250,19 @@ func runShell(t *testing.T, script string, variables ...string) (string, error) 
 	return string(out), err
 }
 
-// fits checks that each view fits into a window that is 700 pixels wide, and that its controls and pictures have names for
-// screen readers.
-func fits(b *browser, views ...string) {
+// checkFit checks that each view fits into a window that is 700 pixels wide, and that its controls and pictures have names
+// for screen readers.
+func checkFit(b *browser, views ...string) {
 	b.t.Helper()
-	b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 700, "height": 900, "deviceScaleFactor": 1, "mobile": false})
+	b.callMethod(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 700, "height": 900, "deviceScaleFactor": 1, "mobile": false})
 	for _, view := range views {
-		b.value(`void (location.hash = '#/` + view + `')`)
-		b.until("content of "+view, `document.querySelector('.card, #input-seed, tfoot')`)
-		if excess := b.value(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); excess != 0.0 {
+		b.evaluate(`void (location.hash = '#/` + view + `')`)
+		b.awaitTrue("content of "+view, `document.querySelector('.card, #input-seed, tfoot')`)
+		if excess := b.evaluate(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); excess != 0.0 {
 			b.t.Errorf("%s is %v pixels too wide", view, excess)
 		}
 		b.wantNames(view)
-		b.picture("console-narrow-" + strings.ReplaceAll(view, "/", "-"))
+		b.savePicture("console-narrow-" + strings.ReplaceAll(view, "/", "-"))
 	}
 }
 
@@ -275,7 +275,7 @@ func (b *browser) wantNames(view string) {
 			Role, Name struct{ Value any }
 		}
 	}
-	b.call(&tree, "Accessibility.getFullAXTree", nil)
+	b.callMethod(&tree, "Accessibility.getFullAXTree", nil)
 	named := 0
 	for _, node := range tree.Nodes {
 		spoken := slices.Contains([]any{"button", "link", "textbox", "combobox", "radio", "checkbox", "slider", "spinbutton", "image", "navigation", "heading"}, node.Role.Value)
@@ -288,26 +288,26 @@ func (b *browser) wantNames(view string) {
 	}
 }
 
-// key presses a key, such as Tab or Enter.
-func (b *browser) key(name string) {
+// pressKey presses a key, such as Tab or Enter.
+func (b *browser) pressKey(name string) {
 	b.t.Helper()
 	code := map[string]int{"Tab": 9, "Enter": 13}[name]
 	text := map[string]string{"Enter": "\r"}[name]
-	b.call(nil, "Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": name, "code": name, "windowsVirtualKeyCode": code, "text": text})
-	b.call(nil, "Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": name, "code": name, "windowsVirtualKeyCode": code})
+	b.callMethod(nil, "Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": name, "code": name, "windowsVirtualKeyCode": code, "text": text})
+	b.callMethod(nil, "Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": name, "code": name, "windowsVirtualKeyCode": code})
 }
 
-// tab presses Tab until the element that a JavaScript expression returns has the focus. It checks that the focus is
+// tabTo presses Tab until the element that a JavaScript expression returns has the focus. It checks that the focus is
 // visible on every element on the way. The first argument describes the element in the failure message.
-func (b *browser) tab(what, element string) {
+func (b *browser) tabTo(what, element string) {
 	b.t.Helper()
 	for range 30 {
-		b.key("Tab")
-		if b.value(`document.activeElement === `+element) == true {
+		b.pressKey("Tab")
+		if b.evaluate(`document.activeElement === `+element) == true {
 			return
 		}
-		if b.value(`document.activeElement === document.body || document.activeElement.matches(':focus-visible')`) != true {
-			b.t.Errorf("the focus is invisible on %v", b.value(`document.activeElement.outerHTML`))
+		if b.evaluate(`document.activeElement === document.body || document.activeElement.matches(':focus-visible')`) != true {
+			b.t.Errorf("the focus is invisible on %v", b.evaluate(`document.activeElement.outerHTML`))
 		}
 	}
 	b.t.Fatalf("Tab does not reach the %s", what)
@@ -317,52 +317,52 @@ func TestTheConsoleWorksWithTheKeyboard(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t, "--speed", "20")
 	b := openBrowser(t, "light")
-	b.call(nil, "Page.navigate", map[string]any{"url": "http://" + s.rest + "/console"})
-	b.until("focus on the token", `document.activeElement?.id === 'token'`)
-	b.call(nil, "Input.insertText", map[string]any{"text": "poster-token"})
-	b.key("Enter")
-	b.until("focus on the heading", `document.activeElement?.matches('h1') && document.activeElement.innerText === 'Gallery'`)
-	b.value(`void (location.hash = '#/order/studio/haiku')`)
-	b.until("focus on the heading", `document.activeElement?.matches('h1') && document.activeElement.innerText === 'Order'`)
-	b.until("form", promptInput)
-	b.tab("prompt", promptInput)
-	b.call(nil, "Input.insertText", map[string]any{"text": "first snow"})
-	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
-	b.tab("ceiling", `document.querySelector('#ceiling')`)
-	b.tab("labels", `document.querySelector('#labels')`)
-	b.tab("button to order", orderButton)
-	b.key("Enter")
-	b.until("announcement", `document.querySelector('#said[aria-live]').textContent.includes('succeeded')`)
-	b.tab("link to the render", `document.querySelector('.outcome a')`)
-	b.key("Enter")
-	b.until("focus on the render", `document.querySelector('.render blockquote') && document.title.startsWith('first snow')`)
+	b.callMethod(nil, "Page.navigate", map[string]any{"url": "http://" + s.rest + "/console"})
+	b.awaitTrue("focus on the token", `document.activeElement?.id === 'token'`)
+	b.callMethod(nil, "Input.insertText", map[string]any{"text": "poster-token"})
+	b.pressKey("Enter")
+	b.awaitTrue("focus on the heading", `document.activeElement?.matches('h1') && document.activeElement.innerText === 'Gallery'`)
+	b.evaluate(`void (location.hash = '#/order/studio/haiku')`)
+	b.awaitTrue("focus on the heading", `document.activeElement?.matches('h1') && document.activeElement.innerText === 'Order'`)
+	b.awaitTrue("form", promptInput)
+	b.tabTo("prompt", promptInput)
+	b.callMethod(nil, "Input.insertText", map[string]any{"text": "first snow"})
+	b.awaitTrue("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
+	b.tabTo("ceiling", `document.querySelector('#ceiling')`)
+	b.tabTo("labels", `document.querySelector('#labels')`)
+	b.tabTo("button to order", orderButton)
+	b.pressKey("Enter")
+	b.awaitTrue("announcement", `document.querySelector('#said[aria-live]').textContent.includes('succeeded')`)
+	b.tabTo("link to the render", `document.querySelector('.outcome a')`)
+	b.pressKey("Enter")
+	b.awaitTrue("focus on the render", `document.querySelector('.render blockquote') && document.title.startsWith('first snow')`)
 	b.wantNames("render")
-	s.calm(b)
+	s.checkCalm(b)
 }
 
 func TestTheConsoleShowsAnOperatorTheRendersOfAllOwners(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t, "--speed", "20")
-	s.order("poster", "studio/haiku", map[string]any{"prompt": "of the studio"}, nil)
-	s.order("flyers", "studio/haiku", map[string]any{"prompt": "of the printers"}, nil)
+	s.placeOrder("poster", "studio/haiku", map[string]any{"prompt": "of the studio"}, nil)
+	s.placeOrder("flyers", "studio/haiku", map[string]any{"prompt": "of the printers"}, nil)
 	b := s.signIn("ops", "light")
 	owner := `document.querySelector('[aria-label=Owner]')`
-	b.until("two cards", `document.querySelectorAll('.card').length === 2`)
-	b.until("filter by owner", owner)
-	b.until("owner of a render", fmt.Sprintf(aCard, "printers")+`.querySelector('.owner').checkVisibility()`)
-	b.value(`(field => { field.value = 'print'; field.dispatchEvent(new Event('change')) })(` + owner + `)`)
-	b.until("renders of one owner", `document.querySelectorAll('.card').length === 1 && `+fmt.Sprintf(aCard, "printers"))
-	b.value(`void (location.hash = '#/money')`)
-	b.until("groups of callers and owners", `document.querySelector('.choice input[value=OWNER]')`)
-	b.press("button to sign out", `document.querySelector('#leave')`)
-	b.write("field for the token", `document.querySelector('#token')`, "poster-token")
-	b.press("button to sign in", `document.querySelector('.signin button')`)
-	b.until("own renders", fmt.Sprintf(aCard, "of the studio")+` && document.querySelectorAll('.card').length === 1`)
-	b.until("filter by model", `document.querySelector('[aria-label=Model]')`)
-	if b.value(owner) != nil {
+	b.awaitTrue("two cards", `document.querySelectorAll('.card').length === 2`)
+	b.awaitTrue("filter by owner", owner)
+	b.awaitTrue("owner of a render", fmt.Sprintf(aCard, "printers")+`.querySelector('.owner').checkVisibility()`)
+	b.evaluate(`(field => { field.value = 'print'; field.dispatchEvent(new Event('change')) })(` + owner + `)`)
+	b.awaitTrue("renders of one owner", `document.querySelectorAll('.card').length === 1 && `+fmt.Sprintf(aCard, "printers"))
+	b.evaluate(`void (location.hash = '#/money')`)
+	b.awaitTrue("groups of callers and owners", `document.querySelector('.choice input[value=OWNER]')`)
+	b.clickElement("button to sign out", `document.querySelector('#leave')`)
+	b.typeText("field for the token", `document.querySelector('#token')`, "poster-token")
+	b.clickElement("button to sign in", `document.querySelector('.signin button')`)
+	b.awaitTrue("own renders", fmt.Sprintf(aCard, "of the studio")+` && document.querySelectorAll('.card').length === 1`)
+	b.awaitTrue("filter by model", `document.querySelector('[aria-label=Model]')`)
+	if b.evaluate(owner) != nil {
 		t.Error("a caller that is not an operator can choose an owner")
 	}
-	s.calm(b)
+	s.checkCalm(b)
 }
 
 func TestTheConsoleShowsOlderRendersOnScrolling(t *testing.T) {
@@ -370,16 +370,16 @@ func TestTheConsoleShowsOlderRendersOnScrolling(t *testing.T) {
 	const renders, page = 70, 60
 	s := openStudio(t, "--speed", "20")
 	for n := range renders {
-		s.order("poster", "studio/haiku", map[string]any{"prompt": fmt.Sprintf("render %d.", n)}, nil)
+		s.placeOrder("poster", "studio/haiku", map[string]any{"prompt": fmt.Sprintf("render %d.", n)}, nil)
 	}
 	b := s.signIn("poster", "light")
 	prompts := `[...document.querySelectorAll('.prompt')].map(p => parseInt(p.innerText.split(' ')[1]))`
-	if shown := b.value(prompts + `.length`); shown != float64(page) {
+	if shown := b.evaluate(prompts + `.length`); shown != float64(page) {
 		t.Errorf("the gallery begins with %v renders", shown)
 	}
-	b.value(`scrollTo(0, document.body.scrollHeight)`)
-	b.until("all renders, newest first", prompts+`.join() === [...Array(`+strconv.Itoa(renders)+`).keys()].reverse().join()`)
-	s.calm(b)
+	b.evaluate(`scrollTo(0, document.body.scrollHeight)`)
+	b.awaitTrue("all renders, newest first", prompts+`.join() === [...Array(`+strconv.Itoa(renders)+`).keys()].reverse().join()`)
+	s.checkCalm(b)
 }
 
 func TestTheConsoleSavesUsageAsCSV(t *testing.T) {
@@ -387,17 +387,17 @@ func TestTheConsoleSavesUsageAsCSV(t *testing.T) {
 	s := openStudio(t, "--speed", "20")
 	labels := []string{`=HYPERLINK("x")`, "+49 30", "-5", "@home", "Blatt \"A\", Rand", "日本", "plain"}
 	for _, label := range labels {
-		s.order("poster", "studio/haiku", map[string]any{"prompt": label}, map[string]string{"project": label})
+		s.placeOrder("poster", "studio/haiku", map[string]any{"prompt": label}, map[string]string{"project": label})
 	}
 	b := s.signIn("poster", "light")
 	directory := t.TempDir()
-	b.call(nil, "Browser.setDownloadBehavior", map[string]any{"behavior": "allow", "downloadPath": directory})
-	b.value(`void (location.hash = '#/money')`)
-	b.press("grouping by label", `document.querySelector('.choice input[value=LABEL]')`)
-	b.write("name of the label", `document.querySelector('[aria-label="Name of the label"]')`, "project")
-	b.key("Enter")
-	b.until("rows", `document.querySelectorAll('tbody tr').length === `+strconv.Itoa(len(labels)))
-	b.press("link to the file", `document.querySelector('a[download]')`)
+	b.callMethod(nil, "Browser.setDownloadBehavior", map[string]any{"behavior": "allow", "downloadPath": directory})
+	b.evaluate(`void (location.hash = '#/money')`)
+	b.clickElement("grouping by label", `document.querySelector('.choice input[value=LABEL]')`)
+	b.typeText("name of the label", `document.querySelector('[aria-label="Name of the label"]')`, "project")
+	b.pressKey("Enter")
+	b.awaitTrue("rows", `document.querySelectorAll('tbody tr').length === `+strconv.Itoa(len(labels)))
+	b.clickElement("link to the file", `document.querySelector('a[download]')`)
 	rows := downloadedCSV(t, directory)
 	want := [][]string{{"day", "labelValue", "orderCount", "failedCount", "unknownCount", "costCents", "refundedCents", "reservedCents", "unconfirmedCents", "currencyCode"}}
 	for _, label := range labels {
@@ -412,7 +412,7 @@ func TestTheConsoleSavesUsageAsCSV(t *testing.T) {
 	if _, err := time.Parse(time.DateOnly, rows[1][0]); err != nil || !slices.EqualFunc(rows, want, slices.Equal) {
 		t.Errorf("%v; the file has %q, want %q", err, rows, want)
 	}
-	s.calm(b)
+	s.checkCalm(b)
 }
 
 // downloadedCSV waits until the browser has downloaded a CSV file to a directory, and returns the file's records. The test
@@ -439,18 +439,18 @@ func TestConsoleExplainsRejectionOfOrderByBudget(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t)
 	b := s.signIn("flyers", "dark")
-	b.press("link to order", `document.querySelector('nav a[href="#/order"]')`)
-	b.write("prompt", promptInput, "a poster")
-	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
-	b.press("button to order", orderButton)
-	b.until("reason", `document.querySelector('.problem')?.innerText.includes('BUDGET_EXCEEDED')`)
-	b.until("amounts", `/remaining €0\.05/.test(document.querySelector('.problem').innerText)`)
-	b.until("outcome", `document.querySelector('.problem').innerText.includes('Nothing was ordered.')`)
-	b.picture("console-refused")
-	if b.value(`sessionStorage.getItem('easel.order')`) != nil {
+	b.clickElement("link to order", `document.querySelector('nav a[href="#/order"]')`)
+	b.typeText("prompt", promptInput, "a poster")
+	b.awaitTrue("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
+	b.clickElement("button to order", orderButton)
+	b.awaitTrue("reason", `document.querySelector('.problem')?.innerText.includes('BUDGET_EXCEEDED')`)
+	b.awaitTrue("amounts", `/remaining €0\.05/.test(document.querySelector('.problem').innerText)`)
+	b.awaitTrue("outcome", `document.querySelector('.problem').innerText.includes('Nothing was ordered.')`)
+	b.savePicture("console-refused")
+	if b.evaluate(`sessionStorage.getItem('easel.order')`) != nil {
 		t.Error("an order that was not placed is still stored")
 	}
-	s.calm(b, "status of 402")
+	s.checkCalm(b, "status of 402")
 }
 
 func TestConsoleShowsSignInFormAfterTokenIsRevoked(t *testing.T) {
@@ -458,55 +458,55 @@ func TestConsoleShowsSignInFormAfterTokenIsRevoked(t *testing.T) {
 	s := openStudio(t)
 	b := s.signIn("flyers", "light")
 	writeConsoleCallers(t, s.callers, strings.Replace(consoleCallers, "  - {name: flyers", "  # - {name: flyers", 1))
-	b.until("form to sign in", `document.querySelector('#token') && document.querySelector('.problem').innerText.includes('CALLER_UNKNOWN')`)
-	b.picture("console-withdrawn")
-	if b.value(`sessionStorage.getItem('easel.token')`) != nil {
+	b.awaitTrue("form to sign in", `document.querySelector('#token') && document.querySelector('.problem').innerText.includes('CALLER_UNKNOWN')`)
+	b.savePicture("console-withdrawn")
+	if b.evaluate(`sessionStorage.getItem('easel.token')`) != nil {
 		t.Error("a withdrawn token is still stored")
 	}
-	s.calm(b, "status of 401")
+	s.checkCalm(b, "status of 401")
 }
 
 func TestTheConsoleContinuesAfterARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t, "--speed", "20")
 	b := s.signIn("poster", "light")
-	s.order("poster", "studio/haiku", map[string]any{"prompt": "before"}, nil)
-	b.until("text of the first render", fmt.Sprintf(aCard, "before")+`?.querySelector('blockquote')`)
+	s.placeOrder("poster", "studio/haiku", map[string]any{"prompt": "before"}, nil)
+	b.awaitTrue("text of the first render", fmt.Sprintf(aCard, "before")+`?.querySelector('blockquote')`)
 	s.process.Stop()
-	b.until("notice", `document.querySelector('#live').textContent === 'Reconnecting'`)
+	b.awaitTrue("notice", `document.querySelector('#live').textContent === 'Reconnecting'`)
 	s.start()
-	b.until("connection", `document.querySelector('#live').textContent === 'Live'`)
-	s.order("poster", "studio/haiku", map[string]any{"prompt": "after"}, nil)
-	b.until("text of the second render", fmt.Sprintf(aCard, "after")+`?.querySelector('blockquote')`)
-	s.calm(b, "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 503")
+	b.awaitTrue("connection", `document.querySelector('#live').textContent === 'Live'`)
+	s.placeOrder("poster", "studio/haiku", map[string]any{"prompt": "after"}, nil)
+	b.awaitTrue("text of the second render", fmt.Sprintf(aCard, "after")+`?.querySelector('blockquote')`)
+	s.checkCalm(b, "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 503")
 }
 
 func TestConsoleResendsOrderWithSameIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t, "--speed", "20")
 	b := s.signIn("poster", "light")
-	b.value(`void (location.hash = '#/order/studio/haiku')`)
-	b.write("prompt", promptInput, "first snow")
-	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
+	b.evaluate(`void (location.hash = '#/order/studio/haiku')`)
+	b.typeText("prompt", promptInput, "first snow")
+	b.awaitTrue("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
 	s.process.Stop()
-	b.press("button to order", orderButton)
-	b.until("explanation", `document.querySelector('.outcome')?.innerText.includes('same idempotency key')`)
-	b.picture("console-unknown")
-	key := b.value(`JSON.parse(sessionStorage.getItem('easel.order')).key`)
-	b.value(`void (location.hash = '#/money')`)
-	b.until("money", `document.querySelector('.figures')`)
-	if kept := b.value(`JSON.parse(sessionStorage.getItem('easel.order')).key`); kept != key {
+	b.clickElement("button to order", orderButton)
+	b.awaitTrue("explanation", `document.querySelector('.outcome')?.innerText.includes('same idempotency key')`)
+	b.savePicture("console-unknown")
+	key := b.evaluate(`JSON.parse(sessionStorage.getItem('easel.order')).key`)
+	b.evaluate(`void (location.hash = '#/money')`)
+	b.awaitTrue("money", `document.querySelector('.figures')`)
+	if kept := b.evaluate(`JSON.parse(sessionStorage.getItem('easel.order')).key`); kept != key {
 		t.Errorf("the idempotency key changed from %v to %v", key, kept)
 	}
 	s.start()
-	b.value(`void (location.hash = '#/order/studio/haiku')`)
-	b.until("text", `document.querySelector('.outcome blockquote')`)
-	if kept := b.value(`sessionStorage.getItem('easel.order')`); kept != nil {
+	b.evaluate(`void (location.hash = '#/order/studio/haiku')`)
+	b.awaitTrue("text", `document.querySelector('.outcome blockquote')`)
+	if kept := b.evaluate(`sessionStorage.getItem('easel.order')`); kept != nil {
 		t.Errorf("the browser still stores %v although the outcome is known", kept)
 	}
-	b.value(`void (location.hash = '#/gallery')`)
-	b.until("one card", `document.querySelectorAll('.card').length === 1 && document.querySelector('#live').textContent === 'Live'`)
-	s.calm(b, "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 503")
+	b.evaluate(`void (location.hash = '#/gallery')`)
+	b.awaitTrue("one card", `document.querySelectorAll('.card').length === 1 && document.querySelector('#live').textContent === 'Live'`)
+	s.checkCalm(b, "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 503")
 }
 
 // TestConsoleScreenshotsAreWritten writes the screenshots to the directory that EASEL_SCREENSHOTS names. 'make screenshots'
@@ -521,29 +521,29 @@ func TestConsoleScreenshotsAreWritten(t *testing.T) {
 		"a calm sea at dusk", "Nebel über dem Tal, kurz vor Sonnenaufgang", "desert night, many stars", "snow on the high moor", "Ein Wald nach dem Regen",
 		"storm over the strait", "forest at dawn", "mountains, first light", "ein See im Herbst, windstill", "sunset behind the dunes", "夕暮れの静かな海", "Winter am Fjord",
 	} {
-		s.order("poster", "studio/landscape", map[string]any{"prompt": prompt, "size": "640x400"}, map[string]string{"project": []string{"spring", "atlas", "cards"}[n%3]})
+		s.placeOrder("poster", "studio/landscape", map[string]any{"prompt": prompt, "size": "640x400"}, map[string]string{"project": []string{"spring", "atlas", "cards"}[n%3]})
 		if n%2 == 0 {
-			s.order("poster", "studio/haiku", map[string]any{"prompt": prompt}, map[string]string{"project": "cards"})
+			s.placeOrder("poster", "studio/haiku", map[string]any{"prompt": prompt}, map[string]string{"project": "cards"})
 		}
 		if n%3 == 0 {
-			s.order("ops", "studio/abstract", map[string]any{"prompt": "ink, " + prompt, "size": "640x400"}, map[string]string{"project": "atlas"})
+			s.placeOrder("ops", "studio/abstract", map[string]any{"prompt": "ink, " + prompt, "size": "640x400"}, map[string]string{"project": "atlas"})
 		}
 	}
-	s.order("poster", "studio/landscape", map[string]any{"prompt": "a lake [fail]"}, map[string]string{"project": "spring"})
-	s.order("flyers", "studio/haiku", map[string]any{"prompt": "thaw"}, nil)
+	s.placeOrder("poster", "studio/landscape", map[string]any{"prompt": "a lake [fail]"}, map[string]string{"project": "spring"})
+	s.placeOrder("flyers", "studio/haiku", map[string]any{"prompt": "thaw"}, nil)
 	b := s.signIn("ops", "light")
-	b.until("end of all renders", `document.querySelectorAll('.card').length > 20 && !document.querySelector('.card .queued, .card .running')`)
+	b.awaitTrue("end of all renders", `document.querySelectorAll('.card').length > 20 && !document.querySelector('.card .queued, .card .running')`)
 	s.process.Stop()
 	spreadOrders(t, s.flags[3]+".ledger", 14)
 	s.start()
-	s.order("poster", "studio/landscape", map[string]any{"prompt": "Ebbe im Watt, letzte Sonne", "size": "1024x640"}, map[string]string{"project": "spring"})
+	s.placeOrder("poster", "studio/landscape", map[string]any{"prompt": "Ebbe im Watt, letzte Sonne", "size": "1024x640"}, map[string]string{"project": "spring"})
 	for _, shot := range screenshots {
 		b := s.signIn("ops", shot.scheme)
-		b.call(nil, "Emulation.setScrollbarsHidden", map[string]any{"hidden": true})
-		b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": shot.width, "height": shot.height, "deviceScaleFactor": 1, "mobile": false})
-		b.show(shot.view)
+		b.callMethod(nil, "Emulation.setScrollbarsHidden", map[string]any{"hidden": true})
+		b.callMethod(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": shot.width, "height": shot.height, "deviceScaleFactor": 1, "mobile": false})
+		b.openView(shot.view)
 		save(b, filepath.Join(directory, fmt.Sprintf("console-%s-%d-%s.png", shot.view, shot.width, shot.scheme)))
-		s.calm(b)
+		s.checkCalm(b)
 	}
 }
 
@@ -577,23 +577,23 @@ func spreadOrders(t *testing.T, file string, days int) {
 	}
 }
 
-// show opens a view and waits until it is complete.
-func (b *browser) show(view string) {
+// openView opens a view and waits until it is complete.
+func (b *browser) openView(view string) {
 	b.t.Helper()
 	switch view {
 	case "gallery":
-		b.until("gallery", `document.querySelectorAll('.card').length > 20 && document.querySelector('#live').textContent === 'Live'`)
-		b.until("pictures", `[...document.querySelectorAll('.card img')].filter(i => i.getBoundingClientRect().top < innerHeight).every(i => i.complete && i.classList.contains('drawn'))`)
+		b.awaitTrue("gallery", `document.querySelectorAll('.card').length > 20 && document.querySelector('#live').textContent === 'Live'`)
+		b.awaitTrue("pictures", `[...document.querySelectorAll('.card img')].filter(i => i.getBoundingClientRect().top < innerHeight).every(i => i.complete && i.classList.contains('drawn'))`)
 	case "render":
-		b.press("render with a picture", fmt.Sprintf(aCard, "Ebbe im Watt"))
-		b.until("render", `document.querySelector('.large img.drawn')`)
+		b.clickElement("render with a picture", fmt.Sprintf(aCard, "Ebbe im Watt"))
+		b.awaitTrue("render", `document.querySelector('.large img.drawn')`)
 	case "order":
-		b.value(`void (location.hash = '#/order/studio/landscape')`)
-		b.write("prompt", promptInput, "Nordlicht über dem Fjord, ruhiges Wasser")
-		b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent) && !document.querySelector('.price.old')`)
+		b.evaluate(`void (location.hash = '#/order/studio/landscape')`)
+		b.typeText("prompt", promptInput, "Nordlicht über dem Fjord, ruhiges Wasser")
+		b.awaitTrue("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent) && !document.querySelector('.price.old')`)
 	case "money":
-		b.value(`void (location.hash = '#/money')`)
-		b.until("money", `document.querySelectorAll('.budget').length === 2 && document.querySelector('.chart rect') && document.querySelector('tfoot')`)
+		b.evaluate(`void (location.hash = '#/money')`)
+		b.awaitTrue("money", `document.querySelectorAll('.budget').length === 2 && document.querySelector('.chart rect') && document.querySelector('tfoot')`)
 	}
 }
 
@@ -604,15 +604,15 @@ const maxScreenshotBytes = 300 << 10
 // test fails if the screenshot is larger than maxScreenshotBytes.
 func save(b *browser, file string) {
 	b.t.Helper()
-	b.value(`Promise.all(document.getAnimations().filter(a => a.effect.getComputedTiming().iterations !== Infinity).map(a => a.finished)).then(() => {})`)
+	b.evaluate(`Promise.all(document.getAnimations().filter(a => a.effect.getComputedTiming().iterations !== Infinity).map(a => a.finished)).then(() => {})`)
 	var shot struct{ Data []byte }
-	b.call(&shot, "Page.captureScreenshot", nil)
+	b.callMethod(&shot, "Page.captureScreenshot", nil)
 	picture, err := png.Decode(bytes.NewReader(shot.Data))
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, paletted(picture)); err != nil {
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, reduceColors(picture)); err != nil {
 		b.t.Fatal(err)
 	}
 	if out.Len() > maxScreenshotBytes {
@@ -629,9 +629,9 @@ type colorCount struct {
 
 func (c colorCount) channel(n int) int { return int([]uint8{c.color.R, c.color.G, c.color.B}[n]) }
 
-// paletted returns a dithered picture with at most 256 colors. It keeps the most frequent colors, such as the background, and
-// chooses the others by median cut.
-func paletted(picture image.Image) *image.Paletted {
+// reduceColors returns a dithered picture with at most 256 colors. It keeps the most frequent colors, such as the background,
+// and chooses the others by median cut.
+func reduceColors(picture image.Image) *image.Paletted {
 	counts := map[color.RGBA]int{}
 	bounds := picture.Bounds()
 	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
@@ -651,8 +651,8 @@ func paletted(picture image.Image) *image.Paletted {
 	for _, c := range all[:min(exact, len(all))] {
 		out.Palette = append(out.Palette, c.color)
 	}
-	for _, box := range boxes(all[min(exact, len(all)):], 256-exact) {
-		out.Palette = append(out.Palette, mean(box))
+	for _, box := range divideColors(all[min(exact, len(all)):], 256-exact) {
+		out.Palette = append(out.Palette, meanColor(box))
 	}
 	draw.FloydSteinberg.Draw(out, bounds, picture, bounds.Min)
 	return out
@@ -681,8 +681,9 @@ func newColorBox(colors []colorCount) colorBox {
 	return box
 }
 
-// boxes divides colors into up to the given number of boxes. In each step, it halves the box with the largest weight.
-func boxes(all []colorCount, most int) (divided [][]colorCount) {
+// divideColors divides colors into up to the given number of boxes. In each step, it halves the box with the largest
+// weight.
+func divideColors(all []colorCount, most int) (divided [][]colorCount) {
 	if len(all) == 0 {
 		return nil
 	}
@@ -709,8 +710,8 @@ func boxes(all []colorCount, most int) (divided [][]colorCount) {
 	return divided
 }
 
-// mean returns the mean color of the pixels whose colors are in a box, which is a group of similar colors.
-func mean(box []colorCount) color.Color {
+// meanColor returns the mean color of the pixels whose colors are in a box, which is a group of similar colors.
+func meanColor(box []colorCount) color.Color {
 	var sums [3]int
 	pixels := 0
 	for _, c := range box {

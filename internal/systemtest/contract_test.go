@@ -158,9 +158,9 @@ func (r rpc) overREST(ctx context.Context, client *http.Client, base, id, key, t
 	return fmt.Sprintf("%s\n%v\n%s\n%v", answer.Status, answer.Header, all, answer.Trailer), answer.StatusCode, nil
 }
 
-// bearing returns a context for calls, with a timeout. Unless token is empty, the calls send it as their bearer
+// bearingContext returns a context for calls, with a timeout. Unless token is empty, the calls send it as their bearer
 // token.
-func bearing(t *testing.T, token string, limit time.Duration) context.Context {
+func bearingContext(t *testing.T, token string, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)

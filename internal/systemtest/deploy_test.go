@@ -17,8 +17,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// deployed returns the contents of all files in deploy/, keyed by path relative to deploy/.
-func deployed(t *testing.T) map[string]string {
+// deployedFiles returns the contents of all files in deploy/, keyed by path relative to deploy/.
+func deployedFiles(t *testing.T) map[string]string {
 	t.Helper()
 	files, root := map[string]string{}, filepath.Join(proctest.Root, "deploy")
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -38,7 +38,7 @@ func deployed(t *testing.T) map[string]string {
 // settings returns the names of the environment variables that a command reads.
 func settings(t *testing.T, command string) (names []string) {
 	t.Helper()
-	help := easel(t, nil, command, "--help").stdout
+	help := runProgram(t, nil, command, "--help").stdout
 	for _, match := range regexp.MustCompile(`\$(EASEL_[A-Z_]*[A-Z])`).FindAllStringSubmatch(help, -1) {
 		names = append(names, match[1])
 	}
@@ -51,7 +51,7 @@ func settings(t *testing.T, command string) (names []string) {
 func TestEveryVariableInDeployFilesIsKnownSetting(t *testing.T) {
 	known := slices.Concat(settings(t, "serve"), settings(t, "sandbox"), settings(t, "generate"))
 	named := map[string]bool{}
-	for path, text := range deployed(t) {
+	for path, text := range deployedFiles(t) {
 		for _, name := range regexp.MustCompile(`\bEASEL_[A-Z_]*[A-Z]\b`).FindAllString(text, -1) {
 			named[name] = true
 			if !slices.Contains(known, name) {
@@ -67,13 +67,13 @@ func TestEveryVariableInDeployFilesIsKnownSetting(t *testing.T) {
 // port returns the port number in the default value of a setting.
 func port(t *testing.T, setting string) string {
 	t.Helper()
-	return proctest.Find(t, `\$`+setting+`,\s+default\s+[^)]*:(\d+)\)`, easel(t, nil, "serve", "--help").stdout)
+	return proctest.Find(t, `\$`+setting+`,\s+default\s+[^)]*:(\d+)\)`, runProgram(t, nil, "serve", "--help").stdout)
 }
 
 func TestPortsInDeployFilesMatchDefaultPorts(t *testing.T) {
 	grpc, rest, admin := port(t, "EASEL_GRPC_ADDR"), port(t, "EASEL_HTTP_ADDR"), port(t, "EASEL_ADMIN_ADDR")
 	const metrics = "9465" // the port is not read from the code, because EASEL_METRICS_ADDR has no default
-	files := deployed(t)
+	files := deployedFiles(t)
 	for path, parts := range map[string][]string{
 		"Dockerfile":              {"EXPOSE " + grpc + " " + rest + " " + admin + "\n"},
 		"compose.yaml":            {"proxy:" + grpc, grpc + ":" + grpc, rest + ":" + rest, `EASEL_METRICS_ADDR: ":` + metrics + `"`},
@@ -104,7 +104,7 @@ func TestProxyTimeoutsExceedSilentPeriodsOfCalls(t *testing.T) {
 		"envoy/envoy.yaml": `\b(?:stream_)?idle_timeout: (\d+)s`,
 	} {
 		var watches, waits int
-		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t)[path], -1) {
+		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(deployedFiles(t)[path], -1) {
 			seconds, err := strconv.Atoi(match[1])
 			switch {
 			case err == nil && seconds > 600:
@@ -136,7 +136,7 @@ func TestProgramIsStaticallyLinked(t *testing.T) {
 }
 
 func TestSystemdUnitMemoryMaxExceedsGOMEMLIMIT(t *testing.T) {
-	unit := deployed(t)["easel.service"]
+	unit := deployedFiles(t)["easel.service"]
 	soft, softErr := strconv.Atoi(proctest.Find(t, `GOMEMLIMIT=(\d+)MiB`, unit))
 	hard, hardErr := strconv.Atoi(proctest.Find(t, `(?m)^MemoryMax=(\d+)G$`, unit))
 	if softErr != nil || hardErr != nil || soft >= hard<<10 {
@@ -145,7 +145,7 @@ func TestSystemdUnitMemoryMaxExceedsGOMEMLIMIT(t *testing.T) {
 }
 
 func TestSystemdUnitKeepsLedgerInStateDirectory(t *testing.T) {
-	unit := deployed(t)["easel.service"]
+	unit := deployedFiles(t)["easel.service"]
 	directory := proctest.Find(t, `(?m)^StateDirectory=(\S+)$`, unit)
 	if !strings.Contains(unit, "\nEnvironment=EASEL_LEDGER_URL=sqlite:%S/"+directory+"/") || !strings.Contains(unit, "\nProtectSystem=strict\n") {
 		t.Errorf("the ledger is not in the state directory %s", directory)
@@ -245,20 +245,20 @@ func TestComposeFileCommandsWork(t *testing.T) {
 	served := proctest.Launch(t, facade, c.Services["easel"].Command...)
 	served.Ready(t, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 4 })
 	client["EASEL_ADDR"] = served.GRPC
-	if got := easel(t, client, c.Services["first-render"].Command...); got.exit != exitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
+	if got := runProgram(t, client, c.Services["first-render"].Command...); got.exit != exitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
 		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	waitFor(t, "copy of the first render", func() bool {
-		return strings.HasPrefix(easel(t, copies(facade), "content", "verify", "--bytes").stdout, "1 copies of ")
+		return strings.HasPrefix(runProgram(t, copySettings(facade), "content", "verify", "--bytes").stdout, "1 copies of ")
 	}, served.Stderr.String)
 	client["EASEL_API_KEY"] = catalog["EASEL_SANDBOX_KEY"]
-	if got := easel(t, client, "list"); got.exit == exitOK {
+	if got := runProgram(t, client, "list"); got.exit == exitOK {
 		t.Errorf("the shared API key is accepted as a caller's token: %s", got.stdout)
 	}
 }
 
-// The function copies returns the server settings that 'easel content verify' needs to read copies of results.
-func copies(server map[string]string) map[string]string {
+// copySettings returns the server settings that 'easel content verify' needs to read copies of results.
+func copySettings(server map[string]string) map[string]string {
 	named := maps.Clone(server)
 	maps.DeleteFunc(named, func(name, _ string) bool {
 		return !strings.HasPrefix(name, "AWS_") && !slices.Contains([]string{"EASEL_LEDGER_URL", "EASEL_CONTENT_URL", "EASEL_UPSTREAM_INSECURE"}, name)

@@ -36,7 +36,7 @@ func TestSIGTERMEndsFiveThousandWatchesWithinTenSeconds(t *testing.T) {
 	stand.Add(watches)
 	for n := range watches {
 		all.Go(func() {
-			err := untilClosing(ctx, clients[n/each], created.GetGeneration().GetGenerationId(), stand.Done)
+			err := readUntilClosing(ctx, clients[n/each], created.GetGeneration().GetGenerationId(), stand.Done)
 			if status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "shutting down") {
 				told.Add(1)
 			} else {
@@ -58,12 +58,12 @@ func TestSIGTERMEndsFiveThousandWatchesWithinTenSeconds(t *testing.T) {
 	}
 }
 
-// untilClosing reads a watch until it ends, and returns the error with which it ended. It returns a different error if
-// the server did not announce the end, or ended the watch with OK. It calls the function started once: when the first
-// message arrives or, if no message arrives, when the watch ends.
-func untilClosing(ctx context.Context, client easelv1.GenerationServiceClient, id string, started func()) error {
+// readUntilClosing reads a watch until it ends, and returns the error with which it ended. It returns a different error
+// if the server did not announce the end, or ended the watch with OK. It calls onStart once: when the first message
+// arrives or, if no message arrives, when the watch ends.
+func readUntilClosing(ctx context.Context, client easelv1.GenerationServiceClient, id string, onStart func()) error {
 	stream, err := client.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id})
-	first := sync.OnceFunc(started)
+	first := sync.OnceFunc(onStart)
 	defer first()
 	closing := false
 	for err == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// proxies maps the name of each proxy in deploy/ to a function that starts the proxy in front of a server. In the
-// proxy's configuration, the function replaces the first string of each pair in swaps with the second.
+// proxies maps the name of each proxy in deploy/ to a function that starts the proxy in front of a server. First, that
+// function replaces the first string of each pair in swaps with the second in the proxy's configuration.
 var proxies = map[string]func(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
 
 // envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of a server. Envoy listens on a random loopback
@@ -25,7 +25,7 @@ func envoyBefore(t *testing.T, server *proctest.Process, swaps ...[2]string) pro
 	t.Helper()
 	binary := tool(t, "envoy")
 	host := fmt.Sprintf("127.%d.%d.2", 1+rand.IntN(200), rand.IntN(256)) //nolint:gosec // any free loopback address is suitable
-	text := deployedWith(t, filepath.Join("deploy", "envoy", "envoy.yaml"), append([][2]string{
+	text := readDeployed(t, filepath.Join("deploy", "envoy", "envoy.yaml"), append([][2]string{
 		{"address: easel, port_value: 50051", socketOf(t, server.GRPC)},
 		{"address: easel, port_value: 8080", socketOf(t, server.HTTP)},
 		{"address: 0.0.0.0,", "address: " + host + ","},
@@ -61,8 +61,8 @@ func socketOf(t *testing.T, address string) string {
 	return "address: 127.0.0.1, port_value: " + port
 }
 
-// open starts a watch over REST and returns the status of the response, or zero if the connection was closed.
-func (p proxied) open(ctx context.Context, t *testing.T) int {
+// openWatch starts a watch over REST and returns the status of the response, or zero if the connection was closed.
+func (p proxied) openWatch(ctx context.Context, t *testing.T) int {
 	t.Helper()
 	answer, err := p.send(ctx, t, "/v1/generations:watch?heartbeatInterval=1s", "text/event-stream")
 	if err != nil {
@@ -93,15 +93,15 @@ func TestProxiesRejectCallsBeyondTheirLimit(t *testing.T) {
 			first, leave := context.WithCancel(t.Context())
 			defer leave()
 			for n, ctx := range []context.Context{first, t.Context(), t.Context()} {
-				if status := p.open(ctx, t); status != http.StatusOK {
+				if status := p.openWatch(ctx, t); status != http.StatusOK {
 					t.Fatalf("watch %d returned status %d", n+1, status)
 				}
 			}
-			if status := p.open(t.Context(), t); status != row.past {
+			if status := p.openWatch(t.Context(), t); status != row.past {
 				t.Errorf("watch 4 returned status %d", status)
 			}
 			if leave(); row.frees {
-				waitFor(t, "accepted watch after another watch has ended", func() bool { return p.open(t.Context(), t) == http.StatusOK }, func() string { return "" })
+				waitFor(t, "accepted watch after another watch has ended", func() bool { return p.openWatch(t.Context(), t) == http.StatusOK }, func() string { return "" })
 			}
 		})
 	}

@@ -60,7 +60,7 @@ func TestDocumentedReceiversAcceptEveryEventType(t *testing.T) {
 			for _, kind := range []string{"generation.succeeded", "generation.failed", "generation.refunded", "generation.deleted", "budget.threshold"} {
 				waitFor(t, "event of the type "+kind, func() bool { return strings.Contains(told.String(), "easel."+kind) }, func() string { return told.String() })
 			}
-			everyIDIsOfOne(t, told.String())
+			checkEventIDs(t, told.String())
 		})
 	}
 }
@@ -85,13 +85,13 @@ func orderUntilRefused(t *testing.T, addr string) {
 
 func runEasel(t *testing.T, addr string, args ...string) string {
 	t.Helper()
-	got := easel(t, map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": "poster-token"}, args...)
+	got := runProgram(t, map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": "poster-token"}, args...)
 	return got.stdout + got.stderr
 }
 
-// everyIDIsOfOne checks that each event is always printed with the same ID, and that no two events have the
-// same ID. It skips budget events.
-func everyIDIsOfOne(t *testing.T, told string) {
+// checkEventIDs checks that each event is always printed with the same ID, and that no two events have the same ID. It
+// skips budget events.
+func checkEventIDs(t *testing.T, told string) {
 	t.Helper()
 	ids, events := map[string]string{}, map[string]string{}
 	for _, found := range regexp.MustCompile(`(?m)^(evt_\w+) (easel\.\S+) (\S+)`).FindAllStringSubmatch(told, -1) {

@@ -11,7 +11,7 @@ import (
 // A server reloads changed files even if it receives no calls, and it reports invalid files.
 func TestIdleServerReloadsChangedCallersFile(t *testing.T) {
 	t.Parallel()
-	f, callers := newCatalog(t, 1), teamsOf(t)
+	f, callers := newCatalog(t, 1), writeTeams(t)
 	whole := proctest.Read(t, callers)
 	f.Sharing(callers, sqliteLedger(t)).Serve()
 	f.Operator = "ops"
@@ -32,7 +32,7 @@ func TestIdleServerReloadsChangedCallersFile(t *testing.T) {
 	}
 	proctest.Write(t, callers, strings.ReplaceAll(whole, "name: frame", "name: painter"))
 	waitFor(t, "the change in the log", func() bool { return strings.Contains(f.Server.Stderr.String(), "callers file has changed") }, f.Server.Output.String)
-	if f.watch("poster", 1, 0); f.Server.Stop() != exitOK {
+	if f.startWatches("poster", 1, 0); f.Server.Stop() != exitOK {
 		t.Errorf("the server exited before it was stopped:\n%s", f.Server.Stderr)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// seenByDocker reports whether a file is in Docker's build context. The last line of .dockerignore that matches the
+// isSeenByDocker reports whether a file is in Docker's build context. The last line of .dockerignore that matches the
 // file or one of its directories decides this.
-func seenByDocker(lines []string, file string) bool {
+func isSeenByDocker(lines []string, file string) bool {
 	seen := true
 	for _, line := range lines {
 		pattern, kept := strings.CutPrefix(line, "!")
@@ -33,7 +33,7 @@ func TestDockerBuildContextSufficesToBuildProgram(t *testing.T) {
 	work := t.TempDir()
 	lines := strings.Split(proctest.Read(t, ".dockerignore"), "\n")
 	for name, data := range workingTree(t) {
-		if seenByDocker(lines, name) {
+		if isSeenByDocker(lines, name) {
 			write(t, filepath.Join(work, filepath.FromSlash(name)), data)
 		}
 	}

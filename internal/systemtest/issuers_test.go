@@ -75,21 +75,21 @@ func (a *asked) ask(format string, args ...any) string {
 	return a.read()
 }
 
-// behindIssuers starts a server with a callers file that consists of the given lines. Its callers authenticate with
-// tokens from issuers.
-func behindIssuers(t *testing.T, lines ...string) facility {
+// startBehindIssuers starts a server with a callers file that consists of the given lines. Its callers authenticate
+// with tokens from issuers.
+func startBehindIssuers(t *testing.T, lines ...string) facility {
 	t.Helper()
 	f, callers := newCatalog(t, 1), proctest.File(t, strings.Join(lines, "\n")+"\n")
-	if got := easel(t, nil, "callers", "check", callers); got.exit != exitOK {
+	if got := runProgram(t, nil, "callers", "check", callers); got.exit != exitOK {
 		t.Fatalf("easel callers check: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	f.Sharing(callers, sqliteLedger(t)).Serve()
 	return f
 }
 
-// answer lists generations over gRPC and over REST, and checks that both calls succeed or both fail. It returns "ok" or
-// the reason for the rejection.
-func (f facility) answer(token string) string {
+// listGenerations lists generations over gRPC and over REST, and checks that both calls succeed or both fail. It
+// returns "ok" or the reason for the rejection.
+func (f facility) listGenerations(token string) string {
 	f.Helper()
 	over, answer := f.overGRPC(token), f.overREST(token)
 	if (over.exit == exitOK) != (answer == "ok") {
@@ -100,7 +100,7 @@ func (f facility) answer(token string) string {
 
 func (f facility) overGRPC(token string) printed {
 	f.Helper()
-	return easel(f.T, f.caller(token), "list", "-o", "json")
+	return runProgram(f.T, f.caller(token), "list", "-o", "json")
 }
 
 func (f facility) overREST(token string) string {
@@ -119,7 +119,7 @@ func (f facility) overREST(token string) string {
 
 func (f facility) wantAnswer(what, token, want string) {
 	f.Helper()
-	if got := f.answer(token); got != want {
+	if got := f.listGenerations(token); got != want {
 		f.Errorf("%s: got %s, want %s", what, got, want)
 	}
 }
@@ -148,7 +148,7 @@ func TestKubernetesServiceAccountTokensAuthenticateCallers(t *testing.T) {
 	defer api.Close()
 	authority := proctest.File(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})))
 	pod := proctest.File(t, "of-this-pod")
-	f := behindIssuers(t, "total: {daily_cents: 100}",
+	f := startBehindIssuers(t, "total: {daily_cents: 100}",
 		fmt.Sprintf("issuers: [{issuer: %q, audience: easel, jwks_url: %q, ca_file: %q, token_file: %q}]", name, api.URL+"/openid/v1/jwks", authority, pod),
 		"teams: {studio: {}}", "callers: [{name: poster, team: studio, subjects: ['system:serviceaccount:media:poster']}]")
 	f.wantAnswer("the caller's token", cluster.ask("token 1 media poster easel 10m"), "ok")
@@ -180,11 +180,11 @@ func TestOpenIDTokenAuthenticatesOperator(t *testing.T) {
 		}
 		return made.Token
 	}
-	f := behindIssuers(t, fmt.Sprintf("issuers: [{issuer: %q, audience: 'urn:easel', jwks_url: %q}]", issuer, issuer+"/jwks"),
+	f := startBehindIssuers(t, fmt.Sprintf("issuers: [{issuer: %q, audience: 'urn:easel', jwks_url: %q}]", issuer, issuer+"/jwks"),
 		"callers: [{name: ops, operator: true, subjects: [poster]}]")
 	good := token("urn:easel")
 	f.wantAnswer("the operator's token", good, "ok")
-	account := easel(t, f.caller(good), "account", "-o", "json")
+	account := runProgram(t, f.caller(good), "account", "-o", "json")
 	if !strings.Contains(account.stdout, "balance") {
 		t.Errorf("an operator does not see the balance: exit %d\n%s%s", account.exit, account.stdout, account.stderr)
 	}

@@ -46,7 +46,7 @@ func TestLedgerPasswordAppearsInNoOutputOfProcess(t *testing.T) {
 		if answer.StatusCode != code {
 			t.Errorf("%s: %s", page, answer.Status)
 		}
-		search(t, page, string(text))
+		searchCanary(t, page, string(text))
 	}
 	for _, page := range []string{"/", "/status.json", "/metrics", "/orders", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2"} {
 		read(page, http.StatusOK)
@@ -60,6 +60,6 @@ func TestLedgerPasswordAppearsInNoOutputOfProcess(t *testing.T) {
 	if collector.text.Len() < 1000 {
 		t.Errorf("only %d bytes of telemetry, which is too little for this test", collector.text.Len())
 	}
-	search(t, "the logs", served.Stderr.String())
-	search(t, "spans and metrics", collector.text.String())
+	searchCanary(t, "the logs", served.Stderr.String())
+	searchCanary(t, "spans and metrics", collector.text.String())
 }

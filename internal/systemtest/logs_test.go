@@ -52,18 +52,18 @@ func (l logLine) holdCall(t *testing.T) {
 func TestLogLinesIdentifyGenerationAndOrder(t *testing.T) {
 	t.Parallel()
 	f := newCatalog(t, 1, "--speed", "20")
-	f.Sharing(teamsOf(t), proctest.Database(t)).With(map[string]string{"EASEL_LOG_LEVEL": "debug", "EASEL_POLL_MIN_INTERVAL": "200ms"}).Serve()
+	f.Sharing(writeTeams(t), proctest.Database(t)).With(map[string]string{"EASEL_LOG_LEVEL": "debug", "EASEL_POLL_MIN_INTERVAL": "200ms"}).Serve()
 	env := f.caller("poster")
 	f.Fault(`{"route": "POST /generations", "status": 503, "body": "down", "count": 1}`)
 	order := []string{"generate", "studio/haiku", "prompt=sea", "--idempotency-key", "monday", "-q"}
 	for range 2 { // the second command sends the same order again
-		if got := easel(t, env, append(order, "--watch")...); got.exit != exitOK {
+		if got := runProgram(t, env, append(order, "--watch")...); got.exit != exitOK {
 			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}
 	}
-	id := proctest.Find(t, `(gen_\w+)`, easel(t, env, "list", "-q").stdout)
-	easel(t, env, "get", id)
-	easel(t, env, "delete", id, "--force")
+	id := proctest.Find(t, `(gen_\w+)`, runProgram(t, env, "list", "-q").stdout)
+	runProgram(t, env, "get", id)
+	runProgram(t, env, "delete", id, "--force")
 	f.Server.Stop()
 	orders, traces, spans, said := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]int{}
 	for _, l := range logLines(t, f.Server.Stderr.String()) {

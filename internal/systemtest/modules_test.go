@@ -61,9 +61,9 @@ func readModule(t *testing.T, dir string) (found goModule) {
 	return found
 }
 
-// publish creates a directory that serves as a module proxy, and returns its path. The directory contains the
+// publishModules creates a directory that serves as a module proxy, and returns its path. The directory contains the
 // published modules in the state of the working tree, under the given version.
-func publish(t *testing.T, version string) (proxy string) {
+func publishModules(t *testing.T, version string) (proxy string) {
 	t.Helper()
 	proxy = t.TempDir()
 	files := workingTree(t, "*.go", "*go.mod", "*LICENSE", "cmd", "internal", "deploy", "gen/openapi", "gen/easel.binpb")
@@ -143,7 +143,7 @@ func TestPublishedModulesAndChartShareOneVersion(t *testing.T) {
 func TestTheModulesAreInstalledAndImportedFromAProxy(t *testing.T) {
 	t.Parallel()
 	version := regexp.MustCompile(regexp.QuoteMeta(module+"/gen/go ") + `(v\S+)`).FindStringSubmatch(proctest.Read(t, "go.mod"))[1]
-	proxy := publish(t, version)
+	proxy := publishModules(t, version)
 	goCommand(t, proxy, proxy, "install", module+"/cmd/easel@"+version)
 	if out, err := exec.CommandContext(t.Context(), filepath.Join(proxy, "bin", "easel"), "version").Output(); err != nil || !strings.Contains(string(out), version) {
 		t.Errorf("the installed program prints %q, %v", out, err)

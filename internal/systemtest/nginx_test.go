@@ -64,9 +64,9 @@ func nginxBefore(t *testing.T, server *proctest.Process, swaps ...[2]string) pro
 	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, server.Key}
 }
 
-// deployedWith returns the content of a file with the replacements in swaps, which contains pairs of an old and a
-// new string. It fails the test if an old string is not in the file.
-func deployedWith(t *testing.T, file string, swaps [][2]string) string {
+// readDeployed returns the content of a file with the replacements in swaps, which contains pairs of an old and a new
+// string. It fails the test if an old string is not in the file.
+func readDeployed(t *testing.T, file string, swaps [][2]string) string {
 	t.Helper()
 	text := proctest.Read(t, file)
 	for _, swap := range swaps {
@@ -82,7 +82,7 @@ func deployedWith(t *testing.T, file string, swaps [][2]string) string {
 // with those of the test, and then makes the replacements in swaps.
 func writeNginxFiles(t *testing.T, dir string, server *proctest.Process, swaps ...[2]string) {
 	t.Helper()
-	text := deployedWith(t, filepath.Join("deploy", "nginx", "easel.conf"), append([][2]string{
+	text := readDeployed(t, filepath.Join("deploy", "nginx", "easel.conf"), append([][2]string{
 		{"easel:50051", server.GRPC},
 		{"easel:8080", server.HTTP},
 		{"listen 50051 ", "listen unix:" + filepath.Join(dir, "grpc") + " "},
@@ -119,7 +119,7 @@ func runNginx(t *testing.T, binary, dir string) {
 // The returned context is for calls to the server. It carries the API key, and is done after a minute.
 func (p proxied) as(t *testing.T) context.Context {
 	t.Helper()
-	return bearing(t, p.key, time.Minute)
+	return bearingContext(t, p.key, time.Minute)
 }
 
 // watchAll opens a watch of all renders, with heartbeats at the given interval. This watch does not end on its
@@ -190,8 +190,8 @@ func TestHeartbeatsKeepAWatchOpenThroughAProxy(t *testing.T) {
 	}
 }
 
-// order orders a picture with the given idempotency key, and returns the generation ID.
-func (p proxied) order(t *testing.T, key string) string {
+// orderPicture orders a picture with the given idempotency key, and returns the generation ID.
+func (p proxied) orderPicture(t *testing.T, key string) string {
 	t.Helper()
 	inputs, err := structpb.NewStruct(map[string]any{"prompt": "a calm sea", "size": "640x400"})
 	if err != nil {
@@ -207,10 +207,11 @@ func (p proxied) order(t *testing.T, key string) string {
 // slowRenders contains flags that make a render take longer than the read timeout.
 var slowRenders = []string{"--speed", "2"}
 
-// outlasted checks that a call took at least as long as the read timeout. began is the time when the call started.
-func outlasted(t *testing.T, began time.Time) {
+// checkOutlasted checks that a call took at least as long as the read timeout. startTime is the time when the call
+// started.
+func checkOutlasted(t *testing.T, startTime time.Time) {
 	t.Helper()
-	if lasted := time.Since(began); lasted < readTimeout {
+	if lasted := time.Since(startTime); lasted < readTimeout {
 		t.Errorf("the call took %v, less than nginx's timeout for watches", lasted)
 	}
 }
@@ -218,23 +219,23 @@ func outlasted(t *testing.T, began time.Time) {
 func TestLongWaitCallSucceedsThroughNginx(t *testing.T) {
 	t.Parallel()
 	p := startNginx(t, slowRenders...)
-	id, began := p.order(t, "waited"), time.Now()
+	id, began := p.orderPicture(t, "waited"), time.Now()
 	waited, err := p.generations.WaitGeneration(p.as(t), &easelv1.WaitGenerationRequest{GenerationId: id, Timeout: durationpb.New(50 * time.Second)})
 	if err != nil || !waited.GetGeneration().GetTerminal() {
 		t.Fatalf("%v, %v", waited, err)
 	}
-	outlasted(t, began)
-	id, began = p.order(t, "waited-over-rest"), time.Now()
+	checkOutlasted(t, began)
+	id, began = p.orderPicture(t, "waited-over-rest"), time.Now()
 	if _, err := io.Copy(io.Discard, p.get(t, "/v1/generations/"+id+":wait?timeout=50s", "application/json").Body); err != nil {
 		t.Fatal(err)
 	}
-	outlasted(t, began)
+	checkOutlasted(t, began)
 }
 
 func TestDownloadThroughNginxWaitsForResult(t *testing.T) {
 	t.Parallel()
 	p := startNginx(t, slowRenders...)
-	id, began := p.order(t, "downloaded"), time.Now()
+	id, began := p.orderPicture(t, "downloaded"), time.Now()
 	stream, err := p.generations.DownloadGeneration(p.as(t), &easelv1.DownloadGenerationRequest{GenerationId: id, WaitTimeout: durationpb.New(30 * time.Second)})
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +255,7 @@ func TestDownloadThroughNginxWaitsForResult(t *testing.T) {
 			said = end.GetSha256()
 		}
 	}
-	outlasted(t, began)
+	checkOutlasted(t, began)
 	if got := hex.EncodeToString(sum.Sum(nil)); size == 0 || got != said {
 		t.Errorf("received %d bytes with checksum %s, want checksum %s", size, got, said)
 	}
@@ -281,7 +282,7 @@ func TestNginxReachesEaselOverTLS(t *testing.T) {
 		{"/etc/nginx/easel-ca.crt", certFile},
 		{"ssl_name easel;", "ssl_name localhost;"},
 	}...)
-	p.order(t, "over-tls")
+	p.orderPicture(t, "over-tls")
 	var list struct{ Generations []struct{} }
 	if err := json.NewDecoder(p.get(t, "/v1/generations", "application/json").Body).Decode(&list); err != nil || len(list.Generations) != 1 {
 		t.Errorf("over REST, received %d renders: %v", len(list.Generations), err)

@@ -13,9 +13,9 @@ import (
 func openPage(t *testing.T, host, scheme string) *browser {
 	t.Helper()
 	b := openBrowser(t, scheme)
-	b.call(nil, "Page.navigate", map[string]any{"url": "http://" + host + "/"})
-	b.until("page", `document.readyState === 'complete' && document.getElementById('plain').hidden`)
-	b.until("first heading", `[...document.querySelectorAll('h1')].some(h => h.innerText.trim() === 'Easel')`)
+	b.callMethod(nil, "Page.navigate", map[string]any{"url": "http://" + host + "/"})
+	b.awaitTrue("page", `document.readyState === 'complete' && document.getElementById('plain').hidden`)
+	b.awaitTrue("first heading", `[...document.querySelectorAll('h1')].some(h => h.innerText.trim() === 'Easel')`)
 	return b
 }
 
@@ -27,11 +27,11 @@ func TestAPIPageLoadsWithoutErrors(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			b := openPage(t, dev.HTTP, scheme)
 			for _, part := range []string{"Get started", "Command line", "curl", "Go", "Python", "TypeScript", "Java", "Account", "Generations", "Models", "Messages"} {
-				b.until("entry "+part, `[...document.querySelectorAll('aside *')].some(e => !e.children.length && e.textContent.trim() === '`+part+`')`)
+				b.awaitTrue("entry "+part, `[...document.querySelectorAll('aside *')].some(e => !e.children.length && e.textContent.trim() === '`+part+`')`)
 			}
-			b.until("address of gRPC", `document.body.textContent.includes('`+dev.GRPC+`')`)
-			b.picture(scheme)
-			if got := b.value(`getComputedStyle(document.body).backgroundColor`); got != want {
+			b.awaitTrue("address of gRPC", `document.body.textContent.includes('`+dev.GRPC+`')`)
+			b.savePicture(scheme)
+			if got := b.evaluate(`getComputedStyle(document.body).backgroundColor`); got != want {
 				t.Errorf("the page's background is %v", got)
 			}
 			if complaints := b.complaints(); len(complaints) > 0 {
@@ -62,14 +62,14 @@ func TestAPIPageSendsCallsWithoutStoringAPIKey(t *testing.T) {
 	} {
 		t.Run(call.name, func(t *testing.T) {
 			b := openPage(t, dev.HTTP, "light")
-			b.write("field for the key", `document.querySelector('input[placeholder=Token]')`, dev.Key)
-			b.press("entry of the service", fmt.Sprintf(inContents, call.service))
-			b.press("entry of the call", fmt.Sprintf(inContents, call.name))
-			b.press("button to try it", fmt.Sprintf(testRequest, call.path))
-			b.press("button to send it", send)
-			b.until("answer", `document.body.innerText.includes('200 OK') && document.body.innerText.includes('`+call.answer+`')`)
-			b.picture(call.name)
-			kept := fmt.Sprint(b.value(`(async () => JSON.stringify([{...localStorage}, {...sessionStorage}, await indexedDB.databases(), document.cookie]))()`))
+			b.typeText("field for the key", `document.querySelector('input[placeholder=Token]')`, dev.Key)
+			b.clickElement("entry of the service", fmt.Sprintf(inContents, call.service))
+			b.clickElement("entry of the call", fmt.Sprintf(inContents, call.name))
+			b.clickElement("button to try it", fmt.Sprintf(testRequest, call.path))
+			b.clickElement("button to send it", send)
+			b.awaitTrue("answer", `document.body.innerText.includes('200 OK') && document.body.innerText.includes('`+call.answer+`')`)
+			b.savePicture(call.name)
+			kept := fmt.Sprint(b.evaluate(`(async () => JSON.stringify([{...localStorage}, {...sessionStorage}, await indexedDB.databases(), document.cookie]))()`))
 			if strings.Contains(kept, dev.Key) || !strings.HasSuffix(kept, `{},[],""]`) {
 				t.Errorf("the browser stores %s", kept)
 			}

@@ -48,8 +48,8 @@ func (p *prometheus) ask(result any, path string) {
 	}
 }
 
-// series returns the number of time series in a query's result.
-func (p *prometheus) series(query string) int {
+// seriesCount returns the number of time series in a query's result.
+func (p *prometheus) seriesCount(query string) int {
 	p.Helper()
 	var found struct{ Result []any }
 	p.ask(&found, "query?query="+url.QueryEscape(query))
@@ -65,10 +65,10 @@ func TestCatalogOutageTriggersPrometheusAlert(t *testing.T) {
 		"EASEL_LEDGER_URL": sqliteLedger(t), "EASEL_CONTENT_URL": "file:" + t.TempDir(),
 	})
 	p := startPrometheus(t, f, strconv.Quote(keeps.Admin))
-	f.watch(f.Keys[0], 4, 2)
-	f.watch(f.Keys[1], 1, 1)
+	f.startWatches(f.Keys[0], 4, 2)
+	f.startWatches(f.Keys[1], 1, 1)
 	f.until("scrape of all watches", func() bool {
-		return p.series(`sum(easel_watch_open) == 9`) == 1 && p.series(`up{job="easel"} == 1`) == 1
+		return p.seriesCount(`sum(easel_watch_open) == 9`) == 1 && p.seriesCount(`up{job="easel"} == 1`) == 1
 	})
 	for _, query := range []string{
 		`sum(easel_generation_active) == 5`, `easel_credentials{easel_upstream_condition="healthy"} == 2`, `sum(easel_orders_total{easel_order_outcome="placed"}) == 5`,
@@ -76,12 +76,12 @@ func TestCatalogOutageTriggersPrometheusAlert(t *testing.T) {
 		`sum(rpc_server_call_duration_seconds_count{rpc_response_status_code="OK"}) >= 5`, `sum(http_client_request_duration_seconds_count{http_response_status_code="200"}) > 0`,
 		`sum(easel_polls_total) > 0`, `process_open_fds > 0`, `easel_ledger_up == 1`, `target_info{service_name="easel"} == 1`,
 	} {
-		f.until("result of "+query, func() bool { return p.series(query) > 0 })
+		f.until("result of "+query, func() bool { return p.seriesCount(query) > 0 })
 	}
 	f.until("data for most panels of the dashboard", p.mostPanelsAreAnswered)
 
 	f.Fault(`{"status": 503, "body": "down"}`)
-	f.until("alert on the outage", func() bool { return p.series(`ALERTS{alertname="EaselUpstreamUnreachable"}`) == 1 })
+	f.until("alert on the outage", func() bool { return p.seriesCount(`ALERTS{alertname="EaselUpstreamUnreachable"}`) == 1 })
 	var rules struct {
 		Groups []struct {
 			Rules []struct{ Name, Health, LastError string }
@@ -116,7 +116,7 @@ func (p *prometheus) mostPanelsAreAnswered() bool {
 	answered, all := 0, 0
 	for _, panel := range board.Panels {
 		for _, target := range panel.Targets {
-			if all++; p.series(fill.Replace(target.Expr)) > 0 {
+			if all++; p.seriesCount(fill.Replace(target.Expr)) > 0 {
 				answered++
 			}
 		}

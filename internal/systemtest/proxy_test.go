@@ -65,15 +65,15 @@ func (p *connectProxy) requests() ([]*http.Request, string) {
 	return p.asked, p.sent.String()
 }
 
-// catalogFor starts a catalog. If secure is set, the catalog uses TLS with a certificate for localhost, and trust is
-// the path of this certificate. Otherwise, it uses plain HTTP.
-func catalogFor(t *testing.T, secure bool) (catalog *httptest.Server, trust string) {
+// catalogFor starts a catalog. If usesTLS is true, the catalog uses TLS with a certificate for localhost, and
+// certificateFile is the path of this certificate. Otherwise, it uses plain HTTP.
+func catalogFor(t *testing.T, usesTLS bool) (catalog *httptest.Server, certificateFile string) {
 	t.Helper()
 	catalog = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"balanceCents":5}`)
 	}))
 	t.Cleanup(catalog.Close)
-	if !secure {
+	if !usesTLS {
 		catalog.Start()
 		return catalog, ""
 	}
@@ -115,7 +115,7 @@ func TestCatalogRequestsFollowProxyEnvironmentVariables(t *testing.T) {
 				"HTTPS_PROXY": login, "HTTP_PROXY": login, "ALL_PROXY": login, "NO_PROXY": test.noProxy, "SSL_CERT_FILE": trust,
 				"EASEL_UPSTREAM_URL": test.upstream, "EASEL_UPSTREAM_INSECURE": "true",
 			})
-			got := easel(t, map[string]string{"EASEL_API_KEY": apiKey}, "account", "--timeout", "3s", "--addr", served.GRPC)
+			got := runProgram(t, map[string]string{"EASEL_API_KEY": apiKey}, "account", "--timeout", "3s", "--addr", served.GRPC)
 			logs := served.Stderr.String()
 			asked, sent := proxy.requests()
 			if got.exit != test.exit || (len(asked) > 0) != test.proxied {

@@ -160,8 +160,8 @@ func (p *publishing) addresses() map[string]string {
 	}
 }
 
-// called returns the command lines that were recorded by the stubs for gh, helm and other programs.
-func (p *publishing) called(t *testing.T) string {
+// calledCommands returns the command lines that were recorded by the stubs for gh, helm and other programs.
+func (p *publishing) calledCommands(t *testing.T) string {
 	t.Helper()
 	return proctest.Read(t, p.home, "called")
 }
@@ -179,9 +179,9 @@ func TestRepeatedPublishingCompletesPartialRelease(t *testing.T) {
 			t.Fatalf("Central accepts the bundle; succeeded: %v, uploads: %s\n%s", ok, p.registries.uploads(), said)
 		}
 	}
-	p.registries.hold(t, p.packages)
+	p.registries.checkUploads(t, p.packages)
 	const files = " .build/release/easel.tar.gz .build/release/easel.sbom.json .build/release/checksums.txt .build/packages/easel"
-	called := p.called(t)
+	called := p.calledCommands(t)
 	for call, times := range map[string]int{
 		"gh release create v1.2.3-rc.1 --draft --verify-tag --prerelease --title v1.2.3-rc.1 --notes-file .build/notes.md" + files:                     1,
 		"gh release upload v1.2.3-rc.1 --clobber" + files:                                                                                              2,
@@ -195,12 +195,11 @@ func TestRepeatedPublishingCompletesPartialRelease(t *testing.T) {
 	if !strings.Contains(p.said.String(), "image=sha256:image\nchart=sha256:chart\n") {
 		t.Errorf("the output lacks the digests of the image and the chart:\n%s", &p.said)
 	}
-	p.keepsSecrets(t)
+	p.checkSecrets(t)
 }
 
-// keepsSecrets checks that neither the output of the script nor the files that it leaves behind contain a
-// secret.
-func (p *publishing) keepsSecrets(t *testing.T) {
+// checkSecrets checks that neither the output of the script nor the files that it leaves behind contain a secret.
+func (p *publishing) checkSecrets(t *testing.T) {
 	t.Helper()
 	places := map[string]string{"the output": p.said.String()}
 	for _, dir := range []string{p.dir, p.home} {

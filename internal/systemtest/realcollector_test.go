@@ -46,7 +46,7 @@ func TestOpenTelemetryCollectorForwardsTraceAndMetrics(t *testing.T) {
 	sink := startCollector(t, 0)
 	between, endpoint := startRealCollector(t, program, sink)
 	s := startExporting(t, "http://"+endpoint, nil)
-	id := s.job(t)
+	id := s.runJob(t)
 	if code := s.Server.Stop(); code != exitOK {
 		t.Fatalf("easel exited with %d\n%s", code, s.Server.Stderr)
 	}

@@ -42,13 +42,13 @@ func TestCommandLineRecordingIsWritten(t *testing.T) {
 		command.Dir = work
 		command.Env = append(proctest.Environ(callerOf(dev)), "TERM=xterm")
 		lines = append(lines, "\x1b[32m$\x1b[0m \x1b[1m"+line+"\x1b[0m")
-		lines = append(lines, append(shown(proctest.Run(t, command)), "")...)
+		lines = append(lines, append(visibleLines(proctest.Run(t, command)), "")...)
 	}
 	proctest.Write(t, filepath.Join(directory, "terminal.svg"), terminalSVG(lines))
 }
 
-// shown returns the lines that remain visible on a terminal. It omits progress lines, which the program erases.
-func shown(output string) (lines []string) {
+// visibleLines returns the lines that remain visible on a terminal. It omits progress lines, which the program erases.
+func visibleLines(output string) (lines []string) {
 	for line := range strings.SplitSeq(strings.TrimRight(strings.ReplaceAll(output, "\r\n", "\n"), "\n"), "\n") {
 		parts := strings.Split(line, "\x1b[J") // this escape sequence erases a progress line
 		lines = append(lines, parts[len(parts)-1])

@@ -224,13 +224,13 @@ func (r *registries) takeNPM(w http.ResponseWriter, q *http.Request) {
 	answers(http.StatusOK, `{"ok": true}`)(w, q)
 }
 
-// portal returns the Base64 encoding of the publisher's user name and password for Maven Central.
-func portal() string {
+// portalCredentials returns the Base64 encoding of the publisher's user name and password for Maven Central.
+func portalCredentials() string {
 	return base64.StdEncoding.EncodeToString([]byte("portal:" + portalPassword))
 }
 
 func (r *registries) isPublished(w http.ResponseWriter, q *http.Request) {
-	if q.Header.Get("Authorization") != "Bearer "+portal() || q.URL.RawQuery != "namespace=io.github.easel-grpc&name=easel-grpc&version=1.2.3-rc.1" {
+	if q.Header.Get("Authorization") != "Bearer "+portalCredentials() || q.URL.RawQuery != "namespace=io.github.easel-grpc&name=easel-grpc&version=1.2.3-rc.1" {
 		r.refuse(w, q, http.StatusUnauthorized)
 		return
 	}
@@ -241,7 +241,7 @@ func (r *registries) isPublished(w http.ResponseWriter, q *http.Request) {
 
 func (r *registries) takeBundle(w http.ResponseWriter, q *http.Request) {
 	file, _, err := q.FormFile("bundle")
-	if err != nil || q.Header.Get("Authorization") != "Bearer "+portal() || q.FormValue("publishingType") != "AUTOMATIC" || q.FormValue("name") != "easel-grpc-1.2.3-rc.1" {
+	if err != nil || q.Header.Get("Authorization") != "Bearer "+portalCredentials() || q.FormValue("publishingType") != "AUTOMATIC" || q.FormValue("name") != "easel-grpc-1.2.3-rc.1" {
 		r.refuse(w, q, http.StatusUnauthorized)
 		return
 	}
@@ -288,11 +288,11 @@ func (r *registries) uploads() string {
 // secrets returns every secret of a publishing job. None of them may occur in the script's output or files.
 func (r *registries) secrets() []string {
 	lines := strings.Split(strings.TrimSpace(r.signingKey), "\n")
-	return append(lines[2:len(lines)-2], githubToken, requestToken, portalPassword, portal(), passphrase, mintedByPyPI, mintedByNPM, "secret-signature")
+	return append(lines[2:len(lines)-2], githubToken, requestToken, portalPassword, portalCredentials(), passphrase, mintedByPyPI, mintedByNPM, "secret-signature")
 }
 
-// hold checks that the uploads to each registry match packages, a map from file names to contents.
-func (r *registries) hold(t *testing.T, packages map[string]string) {
+// checkUploads checks that the uploads to each registry match packages, a map from file names to contents.
+func (r *registries) checkUploads(t *testing.T, packages map[string]string) {
 	t.Helper()
 	want := wheelUpload{"easel_grpc-1.2.3rc1-py3-none-any.whl", packages["easel_grpc-1.2.3rc1-py3-none-any.whl"], map[string][]string{
 		":action": {"file_upload"}, "protocol_version": {"1"}, "filetype": {"bdist_wheel"}, "pyversion": {"py3"}, "sha256_digest": r.wheels[0].form["sha256_digest"],
@@ -308,11 +308,11 @@ func (r *registries) hold(t *testing.T, packages map[string]string) {
 		taken.Access != "public" || !maps.Equal(taken.Tags, map[string]string{"next": "1.2.3-rc.1"}) || len(taken.Attachments) != 1 {
 		t.Errorf("npm: got %d bytes of %s, access %s, tags %v", len(data), taken.Name, taken.Access, taken.Tags)
 	}
-	r.holdBundle(t, packages)
+	r.checkBundle(t, packages)
 }
 
-// holdBundle checks the files that Maven Central has received: their paths, contents, signatures and checksums.
-func (r *registries) holdBundle(t *testing.T, packages map[string]string) {
+// checkBundle checks the files that Maven Central has received: their paths, contents, signatures and checksums.
+func (r *registries) checkBundle(t *testing.T, packages map[string]string) {
 	t.Helper()
 	archive, err := zip.NewReader(strings.NewReader(r.bundles[0]), int64(len(r.bundles[0])))
 	if err != nil {

@@ -20,15 +20,15 @@ func TestOnlyCallsAndJobsStartTraces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			collector := startCollector(t, 0)
-			work(t, ledger(t), collector)
+			runServer(t, ledger(t), collector)
 			holdRoots(t, collector)
 		})
 	}
 }
 
-// work runs a server until it has served calls, polled, resolved an order whose outcome was unknown, and failed to
+// runServer runs a server until it has served calls, polled, resolved an order whose outcome was unknown, and failed to
 // deliver an event.
-func work(t *testing.T, ledger string, collector *collector) {
+func runServer(t *testing.T, ledger string, collector *collector) {
 	t.Helper()
 	f := newCatalog(t, 1, "--speed", "10")
 	f.Operator = "ops"
@@ -37,21 +37,21 @@ func work(t *testing.T, ledger string, collector *collector) {
 	f.Sharing(callers, ledger).With(map[string]string{
 		"EASEL_POLL_MIN_INTERVAL": "200ms", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + collector.addr, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
 	}).Serve()
-	ids := f.watch("poster", 3, 0)
+	ids := f.startWatches("poster", 3, 0)
 	caller := f.caller("poster")
 	for _, args := range [][]string{{"watch", ids[0]}, {"list"}, {"usage"}, {"account"}, {"download", ids[0], "--out", filepath.Join(t.TempDir(), "out")}, {"delete", ids[1], "--force"}} {
-		if got := easel(t, caller, args...); got.exit != exitOK {
+		if got := runProgram(t, caller, args...); got.exit != exitOK {
 			t.Fatalf("%v: exit %d\n%s", args, got.exit, got.stderr)
 		}
 	}
 	f.Fault(`{"name": "lost", "route": "POST /generations", "status": 503, "body": "down"}`)
-	easel(t, caller, "generate", "studio/haiku", "prompt=sea", "--timeout", "1s", "-q")
+	runProgram(t, caller, "generate", "studio/haiku", "prompt=sea", "--timeout", "1s", "-q")
 	f.until("an order of unknown outcome", func() bool { return f.Measured("easel_ledger_order_unknown") == 1 })
 	f.Heal()
 	f.until("the outcome of the order", func() bool { return f.Measured("easel_ledger_order_unknown") == 0 })
 	f.until("a failed delivery of an event", func() bool { return f.Measured("easel_events_total", "failed") > 0 })
 	f.Status()
-	if got := easel(t, map[string]string{"EASEL_ADMIN_ADDR": f.Server.Admin, "EASEL_API_KEY": "ops"}, "orders", "list"); got.exit != exitOK {
+	if got := runProgram(t, map[string]string{"EASEL_ADMIN_ADDR": f.Server.Admin, "EASEL_API_KEY": "ops"}, "orders", "list"); got.exit != exitOK {
 		t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 	}
 	if f.Server.Stop() != exitOK {
@@ -64,7 +64,7 @@ func work(t *testing.T, ledger string, collector *collector) {
 func holdRoots(t *testing.T, collector *collector) {
 	t.Helper()
 	below, roots := 0, map[string]int{}
-	for _, span := range collector.exported() {
+	for _, span := range collector.exportedSpans() {
 		switch {
 		case len(span.GetParentSpanId()) == 0:
 			roots[span.GetName()]++

@@ -40,8 +40,8 @@ func spellings(key string) map[string]string {
 	return forms
 }
 
-// leaks returns the forms of a key that occur in a text, each with the text around it.
-func leaks(key, text string) (found []string) {
+// findLeaks returns the forms of a key that occur in a text, each with the text around it.
+func findLeaks(key, text string) (found []string) {
 	lower := strings.ToLower(text)
 	for name, form := range spellings(key) {
 		if at := strings.Index(lower, strings.ToLower(form)); at >= 0 {
@@ -80,15 +80,15 @@ func (p *parrot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", media)
 		w.Header().Set("Location", "https://elsewhere.invalid/?key="+url.QueryEscape(key))
 		w.WriteHeader(status)
-		fmt.Fprint(w, repeated(media, key))
+		fmt.Fprint(w, errorBody(media, key))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	p.answer(w, r, mode, key)
 }
 
-// repeated returns an error body of the given media type that contains the API key.
-func repeated(media, key string) string {
+// errorBody returns an error body of the given media type that contains the API key.
+func errorBody(media, key string) string {
 	encoded := base64.StdEncoding.EncodeToString([]byte("Bearer " + key))
 	switch media {
 	case "application/json":
@@ -140,12 +140,12 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&s.text, "%s %v %s\n", r.URL, r.Header, body)
 }
 
-// The function search reports a test error if the text contains the API key canary in any form. The second argument
-// describes the source of the text in the failure message.
-func search(t *testing.T, where, text string) {
+// searchCanary reports a test error if the text contains the API key canary in any form. The failure message contains
+// source, which describes where the text was found.
+func searchCanary(t *testing.T, source, text string) {
 	t.Helper()
-	for _, leak := range leaks(canary, text) {
-		t.Errorf("%s: the text contains the key: %s", where, leak)
+	for _, leak := range findLeaks(canary, text) {
+		t.Errorf("%s: the text contains the key: %s", source, leak)
 	}
 }
 
@@ -175,8 +175,8 @@ func TestAPIKeyAppearsInNoOutputOfProcess(t *testing.T) {
 			if !strings.Contains(text, `"msg":"call"`) || collector.text.Len() < 10_000 {
 				t.Errorf("only %d bytes of logs and %d of telemetry, which is too little for this test", len(text), collector.text.Len())
 			}
-			search(t, "the logs", text)
-			search(t, "spans and metrics", collector.text.String())
+			searchCanary(t, "the logs", text)
+			searchCanary(t, "spans and metrics", collector.text.String())
 		})
 	}
 }
@@ -197,7 +197,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 	}
 	for n, mode := range modes {
 		bird.become("queued")
-		waitUntilServed(bearing(t, token, time.Minute), t, conn)
+		waitUntilServed(bearingContext(t, token, time.Minute), t, conn)
 		bird.become(mode)
 		limit := time.Second / 4
 		if mode == "succeeded" {
@@ -207,16 +207,16 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 		for m, one := range everyRPC(t) {
 			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // a new key and a new ID for each call, so that the server has no state for them
 			calls.Go(func() {
-				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
+				seen, messages, err := one.overGRPC(bearingContext(t, token, limit), conn, one.request(id, key))
 				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // an event feed does not end on its own; with a forwarded API key, there is no feed
 				if mode == "succeeded" && !isFeed && (messages == 0 || err != nil) {
 					t.Errorf("%s, %s: no response to search: %v", mode, one.name, err)
 				}
-				search(t, "gRPC, "+mode+", "+one.name, seen)
+				searchCanary(t, "gRPC, "+mode+", "+one.name, seen)
 			})
 			calls.Go(func() {
-				seen, _, _ := one.overREST(bearing(t, "", min(limit, time.Second)), client, base, id, key+"r", token)
-				search(t, "REST, "+mode+", "+one.name, seen)
+				seen, _, _ := one.overREST(bearingContext(t, "", min(limit, time.Second)), client, base, id, key+"r", token)
+				searchCanary(t, "REST, "+mode+", "+one.name, seen)
 			})
 		}
 		calls.Wait()
@@ -257,7 +257,7 @@ func searchProcess(t *testing.T, served *proctest.Process) {
 		if err != nil || len(text) == 0 {
 			t.Skipf("this system does not have /proc: %v", err)
 		}
-		search(t, "/proc/…/"+file, string(text))
+		searchCanary(t, "/proc/…/"+file, string(text))
 	}
 	for _, page := range []string{
 		"/", "/status.json", "/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/cmdline",
@@ -267,6 +267,6 @@ func searchProcess(t *testing.T, served *proctest.Process) {
 		if answer.StatusCode != http.StatusOK || len(body) == 0 {
 			t.Errorf("%s: %s", page, answer.Status)
 		}
-		search(t, page, string(body))
+		searchCanary(t, page, string(body))
 	}
 }

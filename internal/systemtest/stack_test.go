@@ -32,8 +32,8 @@ type printed struct {
 	stdout, stderr string
 }
 
-// easel runs the program easel with the given arguments, and returns the result.
-func easel(t testing.TB, env map[string]string, args ...string) printed {
+// runProgram runs the program easel with the given arguments, and returns the result.
+func runProgram(t testing.TB, env map[string]string, args ...string) printed {
 	t.Helper()
 	p := proctest.Start(t, proctest.Environ(env), append([]string{proctest.Easel(t)}, args...)...)
 	exit, err := p.Wait(2 * time.Minute)
@@ -60,11 +60,11 @@ func tool(t *testing.T, names ...string) string {
 	return ""
 }
 
-// waitFor waits up to 30 s until the function there returns true. Otherwise, it fails the test. The failure message
-// contains the second argument, which describes the condition, and the result of the function said.
-func waitFor(t testing.TB, what string, there func() bool, said func() string) {
+// waitFor waits up to 30 s until isMet returns true. Otherwise, it fails the test. The failure message contains
+// condition, which describes what is awaited, and the text that describe returns.
+func waitFor(t testing.TB, condition string, isMet func() bool, describe func() string) {
 	t.Helper()
-	proctest.Eventually(t, 30*time.Second, what, there, said)
+	proctest.Eventually(t, 30*time.Second, condition, isMet, describe)
 }
 
 // sqliteLedger returns the URL of a ledger in a new SQLite file.

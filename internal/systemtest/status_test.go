@@ -29,13 +29,13 @@ func newCatalog(t *testing.T, keys int, flags ...string) facility {
 	return facility{proctest.NewStack(t, flags...).WithKeys(keys).With(proctest.Settings{"EASEL_DRAIN_TIMEOUT": "1s"})}
 }
 
-// watch orders the given number of renders with an API key, and starts the given number of 'easel watch'
+// startWatches orders the given number of renders with an API key, and starts the given number of 'easel watch'
 // processes for each render. It returns the generation IDs.
-func (f facility) watch(key string, renders, watches int) (ids []string) {
+func (f facility) startWatches(key string, renders, watches int) (ids []string) {
 	f.Helper()
 	env := f.caller(key)
 	for n := range renders {
-		got := easel(f.T, env, "generate", "studio/landscape", fmt.Sprintf("prompt=sea %d", n), "size=64x40", "-q")
+		got := runProgram(f.T, env, "generate", "studio/landscape", fmt.Sprintf("prompt=sea %d", n), "size=64x40", "-q")
 		if got.exit != exitOK {
 			f.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}
@@ -58,19 +58,19 @@ func (f facility) caller(token string) map[string]string {
 	return map[string]string{"EASEL_ADDR": f.Server.GRPC, "EASEL_API_KEY": token}
 }
 
-// seen opens the status page and waits until it shows the given verdict. scheme is the preferred color scheme,
+// openStatus opens the status page and waits until it shows the given verdict. scheme is the preferred color scheme,
 // light or dark.
-func (f facility) seen(scheme, verdict string) *browser {
+func (f facility) openStatus(scheme, verdict string) *browser {
 	f.Helper()
 	b := openBrowser(f.T, scheme)
-	b.call(nil, "Page.navigate", map[string]any{"url": "http://" + f.Server.Admin + "/"})
-	b.until("verdict", `document.querySelector('#verdict strong')?.textContent === '`+verdict+`'`)
+	b.callMethod(nil, "Page.navigate", map[string]any{"url": "http://" + f.Server.Admin + "/"})
+	b.awaitTrue("verdict", `document.querySelector('#verdict strong')?.textContent === '`+verdict+`'`)
 	return b
 }
 
-// calm checks that the browser reported no errors, except status 401 for /status.json, and that the page sent
-// no requests to other hosts.
-func (f facility) calm(b *browser) {
+// checkCalm checks that the browser reported no errors, except status 401 for /status.json, and that the page sent no
+// requests to other hosts.
+func (f facility) checkCalm(b *browser) {
 	f.Helper()
 	complaints := slices.DeleteFunc(slices.Clone(b.complaints()), func(complaint string) bool { // until the token is entered, the page receives a 401
 		return strings.Contains(complaint, "status of 401") && strings.Contains(complaint, "/status.json")
@@ -99,10 +99,10 @@ func TestStatusPageOfIdleServerShowsNoProblems(t *testing.T) {
 	chromium(t)
 	f := newFacility(t, 0)
 	for _, scheme := range []string{"light", "dark"} {
-		b := f.seen(scheme, "All is well")
-		b.until("note that no renders are active", `document.body.innerText.includes('No renders are active.')`)
-		b.picture("status-empty-" + scheme)
-		f.calm(b)
+		b := f.openStatus(scheme, "All is well")
+		b.awaitTrue("note that no renders are active", `document.body.innerText.includes('No renders are active.')`)
+		b.savePicture("status-empty-" + scheme)
+		f.checkCalm(b)
 	}
 }
 
@@ -110,33 +110,33 @@ func TestStatusPageShowsCatalogOutage(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	f := newFacility(t, 3)
-	f.watch(f.Keys[0], 5, 3)
-	f.watch(f.Keys[1], 2, 1)
-	f.watch(f.Keys[2], 1, 2)
-	b, dark := f.seen("light", "All is well"), f.seen("dark", "All is well")
+	f.startWatches(f.Keys[0], 5, 3)
+	f.startWatches(f.Keys[1], 2, 1)
+	f.startWatches(f.Keys[2], 1, 2)
+	b, dark := f.openStatus("light", "All is well"), f.openStatus("dark", "All is well")
 	for _, page := range []*browser{b, dark} {
-		page.until("three keys and eight renders", `document.querySelectorAll('#keys tr').length === 4 && document.querySelectorAll('#renders tr').length === 9`)
-		page.until("nineteen watches", fmt.Sprintf(textOf, "numbers")+`.startsWith('19\n')`)
+		page.awaitTrue("three keys and eight renders", `document.querySelectorAll('#keys tr').length === 4 && document.querySelectorAll('#renders tr').length === 9`)
+		page.awaitTrue("nineteen watches", fmt.Sprintf(textOf, "numbers")+`.startsWith('19\n')`)
 	}
-	b.until("three healthy keys", `document.querySelectorAll('#keys .good').length === 3`)
-	b.picture("status-busy-light")
-	dark.picture("status-busy-dark")
-	f.withoutKeys(b.value(`document.documentElement.outerHTML`))
+	b.awaitTrue("three healthy keys", `document.querySelectorAll('#keys .good').length === 3`)
+	b.savePicture("status-busy-light")
+	dark.savePicture("status-busy-dark")
+	f.withoutKeys(b.evaluate(`document.documentElement.outerHTML`))
 
 	f.Fault(`{"status": 503, "body": "the <b>catalog</b> is down"}`)
 	for _, page := range []*browser{b, dark} {
-		page.until("report of the outage", fmt.Sprintf(textOf, "verdict")+`.includes('Requests to the catalog fail for 3 API keys')`)
-		page.until("three API keys with failing requests", `document.querySelectorAll('#keys .bad').length === 3`)
+		page.awaitTrue("report of the outage", fmt.Sprintf(textOf, "verdict")+`.includes('Requests to the catalog fail for 3 API keys')`)
+		page.awaitTrue("three API keys with failing requests", `document.querySelectorAll('#keys .bad').length === 3`)
 	}
-	b.picture("status-down-light")
-	dark.picture("status-down-dark")
+	b.savePicture("status-down-light")
+	dark.savePicture("status-down-dark")
 	f.Heal()
-	b.until("healthy verdict after the outage", `document.querySelector('#verdict strong').textContent === 'All is well'`)
-	f.withoutKeys(b.value(`document.documentElement.outerHTML`))
-	f.calm(b)
-	f.calm(dark)
+	b.awaitTrue("healthy verdict after the outage", `document.querySelector('#verdict strong').textContent === 'All is well'`)
+	f.withoutKeys(b.evaluate(`document.documentElement.outerHTML`))
+	f.checkCalm(b)
+	f.checkCalm(dark)
 
 	f.Server.Stop()
-	b.until("report that the server does not respond", `document.querySelector('#verdict strong').textContent === 'This server does not answer'`)
-	b.picture("status-gone-light")
+	b.awaitTrue("report that the server does not respond", `document.querySelector('#verdict strong').textContent === 'This server does not answer'`)
+	b.savePicture("status-gone-light")
 }

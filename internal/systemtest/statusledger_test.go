@@ -14,9 +14,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// teamsOf writes a callers file with a team that has a small budget, a team without a budget, and an operator. The
+// writeTeams writes a callers file with a team that has a small budget, a team without a budget, and an operator. The
 // token of each caller is its name.
-func teamsOf(t *testing.T) (file string) {
+func writeTeams(t *testing.T) (file string) {
 	t.Helper()
 	return proctest.File(t, "teams: {studio: {budget: {daily_cents: 12, monthly_cents: 100}}, gallery: {}}\ncallers:\n"+
 		"- {name: poster, team: studio, "+tokenOf("poster")+"}\n- {name: frame, team: gallery, "+tokenOf("frame")+"}\n"+
@@ -31,16 +31,16 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 	chromium(t)
 	url, lockOut := secretLedger(t)
 	f := newCatalog(t, 1)
-	f.Sharing(teamsOf(t), url).Serve()
+	f.Sharing(writeTeams(t), url).Serve()
 	f.Operator = "ops"
-	b := f.seen("light", "The status is for operators")
-	f.prove(b)
-	wrong := f.seen("light", "The status is for operators")
-	wrong.value(fmt.Sprintf(proves, "poster"))
-	wrong.until("rejection of a wrong token", fmt.Sprintf(textOf, "refused")+`.includes('not an operator')`)
-	b.until("a row for each owner", `document.querySelectorAll('#owners tr').length === 4`)
+	b := f.openStatus("light", "The status is for operators")
+	f.proveOperator(b)
+	wrong := f.openStatus("light", "The status is for operators")
+	wrong.evaluate(fmt.Sprintf(proves, "poster"))
+	wrong.awaitTrue("rejection of a wrong token", fmt.Sprintf(textOf, "refused")+`.includes('not an operator')`)
+	b.awaitTrue("a row for each owner", `document.querySelectorAll('#owners tr').length === 4`)
 	for n := range 2 {
-		f.watch("poster", 1, 0)
+		f.startWatches("poster", 1, 0)
 		var status struct {
 			Ledger struct {
 				Owners []struct {
@@ -61,37 +61,37 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 			t.Errorf("the owner's entry in the status is %+v", o)
 		}
 	}
-	b.until("a budget that is nearly used up", fmt.Sprintf(textOf, "verdict")+`.includes('at most a fifth of a budget left: studio')`)
-	b.until("the row of the owner", fmt.Sprintf(textOf, "owners")+`.includes('0.02 EUR of 0.12 EUR')`)
-	b.picture("status-owners-light")
-	dark := f.seen("dark", "The status is for operators")
-	f.prove(dark)
-	dark.until("the sentence with the name of the owner", fmt.Sprintf(textOf, "verdict")+`.endsWith('at most a fifth of a budget left: studio.')`)
-	dark.picture("status-owners-dark")
-	f.calm(dark)
+	b.awaitTrue("a budget that is nearly used up", fmt.Sprintf(textOf, "verdict")+`.includes('at most a fifth of a budget left: studio')`)
+	b.awaitTrue("the row of the owner", fmt.Sprintf(textOf, "owners")+`.includes('0.02 EUR of 0.12 EUR')`)
+	b.savePicture("status-owners-light")
+	dark := f.openStatus("dark", "The status is for operators")
+	f.proveOperator(dark)
+	dark.awaitTrue("the sentence with the name of the owner", fmt.Sprintf(textOf, "verdict")+`.endsWith('at most a fifth of a budget left: studio.')`)
+	dark.savePicture("status-owners-dark")
+	f.checkCalm(dark)
 	lockOut()
-	b.until("report that the ledger does not respond", fmt.Sprintf(textOf, "verdict")+`.includes('The ledger does not answer')`)
-	b.until("a verdict that is not green", `document.getElementById('verdict').className === 'bad'`)
-	b.until("the last known owners", fmt.Sprintf(textOf, "owners")+`.includes('studio')`)
-	b.picture("status-ledger-down-light")
-	page := fmt.Sprint(b.value(`document.documentElement.outerHTML`))
+	b.awaitTrue("report that the ledger does not respond", fmt.Sprintf(textOf, "verdict")+`.includes('The ledger does not answer')`)
+	b.awaitTrue("a verdict that is not green", `document.getElementById('verdict').className === 'bad'`)
+	b.awaitTrue("the last known owners", fmt.Sprintf(textOf, "owners")+`.includes('studio')`)
+	b.savePicture("status-ledger-down-light")
+	page := fmt.Sprint(b.evaluate(`document.documentElement.outerHTML`))
 	f.withoutKeys(page)
-	search(t, "the page", page)
+	searchCanary(t, "the page", page)
 	if strings.Contains(page, "postgres:") {
 		t.Error("the page shows the ledger's URL")
 	}
-	f.calm(b)
+	f.checkCalm(b)
 }
 
 // proves is a format string for a JavaScript expression that submits a token on the status page.
 const proves = `(() => { document.getElementById('token').value = '%s'; document.getElementById('prove').requestSubmit(); return true })()`
 
-// prove authenticates as the operator by submitting the operator's token on the status page.
-func (f facility) prove(b *browser) {
+// proveOperator authenticates as the operator by submitting the operator's token on the status page.
+func (f facility) proveOperator(b *browser) {
 	f.Helper()
-	b.until("the form", `!document.getElementById('prove').hidden && document.querySelectorAll('main > section:not(#verdict):not(.closed)').length === 0`)
-	b.value(fmt.Sprintf(proves, f.Operator))
-	b.until("no form", `document.getElementById('prove').hidden`)
+	b.awaitTrue("the form", `!document.getElementById('prove').hidden && document.querySelectorAll('main > section:not(#verdict):not(.closed)').length === 0`)
+	b.evaluate(fmt.Sprintf(proves, f.Operator))
+	b.awaitTrue("no form", `document.getElementById('prove').hidden`)
 }
 
 func TestAdminRoutesRevealNoTeamDataWithoutToken(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAdminRoutesRevealNoTeamDataWithoutToken(t *testing.T) {
 	proctest.Write(t, file, "teams: {canary-team: {budget: {daily_cents: 471108150}}}\ncallers:\n- {name: canary-caller, team: canary-team, "+tokenOf("poster")+"}\n- {name: canary-operator, operator: true, "+tokenOf("ops")+"}\n")
 	f.Sharing(file, sqliteLedger(t)).Serve()
 	env := f.caller("poster")
-	ordered := easel(t, env, "generate", "studio/landscape", "prompt=sea", "-q", "--idempotency-key", "canary-key", "--label", "canary-label=canary-value")
+	ordered := runProgram(t, env, "generate", "studio/landscape", "prompt=sea", "-q", "--idempotency-key", "canary-key", "--label", "canary-label=canary-value")
 	id := strings.TrimSpace(ordered.stdout)
 	if ordered.exit != exitOK || id == "" {
 		t.Fatal(ordered)
@@ -122,7 +122,7 @@ func TestAdminRoutesRevealNoTeamDataWithoutToken(t *testing.T) {
 		if !reads {
 			continue
 		}
-		code, text := f.look(strings.TrimSuffix(path, "{$}"))
+		code, text := f.requestPage(strings.TrimSuffix(path, "{$}"))
 		if code == http.StatusOK {
 			shown++
 		}
@@ -137,8 +137,8 @@ func TestAdminRoutesRevealNoTeamDataWithoutToken(t *testing.T) {
 	}
 }
 
-// look requests a page from the admin address without a token.
-func (f facility) look(path string) (code int, text string) {
+// requestPage requests a page from the admin address without a token.
+func (f facility) requestPage(path string) (code int, text string) {
 	f.Helper()
 	answer, body := proctest.Request(f, http.MethodGet, "http://"+f.Server.Admin+path, "")
 	return answer.StatusCode, string(body)

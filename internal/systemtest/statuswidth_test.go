@@ -42,24 +42,24 @@ func TestStatusPageShowsAllCellsAtEachWindowWidth(t *testing.T) {
 	chromium(t)
 	f := newFacility(t, 1)
 	for _, scheme := range []string{"light", "dark"} {
-		b := f.seen(scheme, "All is well")
-		b.value(`void (window.asked = window.fetch, window.fetch = async (...all) => { const full = ` + fullStatus + `(await (await asked(...all)).json()); return new Response(JSON.stringify(full)); })`)
+		b := f.openStatus(scheme, "All is well")
+		b.evaluate(`void (window.asked = window.fetch, window.fetch = async (...all) => { const full = ` + fullStatus + `(await (await asked(...all)).json()); return new Response(JSON.stringify(full)); })`)
 		for _, width := range []int{1920, 1360, 1280, 1024, 800, 400} {
-			b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 1600, "deviceScaleFactor": 1, "mobile": false})
-			b.until("a full page", `document.querySelectorAll('#owners tr').length === 3 && document.querySelector('#closed li')`)
+			b.callMethod(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 1600, "deviceScaleFactor": 1, "mobile": false})
+			b.awaitTrue("a full page", `document.querySelectorAll('#owners tr').length === 3 && document.querySelector('#closed li')`)
 			var found struct {
 				Lost  []string
 				Wide  bool
 				Cells int
 			}
-			if err := json.Unmarshal([]byte(fmt.Sprint(b.value(lostCells))), &found); err != nil {
+			if err := json.Unmarshal([]byte(fmt.Sprint(b.evaluate(lostCells))), &found); err != nil {
 				t.Fatal(err)
 			}
 			if len(found.Lost) > 0 || found.Wide || found.Cells < 50 {
 				t.Errorf("%s, %d pixels: got %d cells, hidden cells %q; wider than the window: %v", scheme, width, found.Cells, found.Lost, found.Wide)
 			}
-			b.picture(fmt.Sprintf("status-full-%s-%d", scheme, width))
+			b.savePicture(fmt.Sprintf("status-full-%s-%d", scheme, width))
 		}
-		f.calm(b)
+		f.checkCalm(b)
 	}
 }

@@ -68,7 +68,7 @@ func TestProcessExitsInTenSecondsDespiteCollectorFaults(t *testing.T) {
 	if exit, _ := took.Load("slow"); exit.(time.Duration) < lag {
 		t.Errorf("the exit did not wait for the slow collector: %v", exit)
 	}
-	if len(slow.exported()) == 0 {
+	if len(slow.exportedSpans()) == 0 {
 		t.Error("the slow collector has received nothing")
 	}
 }

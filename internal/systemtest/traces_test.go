@@ -31,9 +31,9 @@ func startExporting(t *testing.T, endpoint string, settings proctest.Settings) t
 	}).Serve()}
 }
 
-// job orders a render, watches it, downloads the result, and returns the generation ID. All these calls are in
-// the caller's trace.
-func (s traced) job(t *testing.T) (id string) {
+// runJob orders a render, watches it, downloads the result, and returns the generation ID. All these calls are in the
+// caller's trace.
+func (s traced) runJob(t *testing.T) (id string) {
 	t.Helper()
 	conn := proctest.Dial(t, s.Server.GRPC)
 	client := easelv1.NewGenerationServiceClient(conn)
@@ -69,7 +69,7 @@ func (c *collector) holdJob(t *testing.T, key, id string) {
 	t.Helper()
 	const service = "easel.v1.GenerationService/"
 	inTrace, polls := map[string]bool{}, 0
-	for _, span := range c.exported() {
+	for _, span := range c.exportedSpans() {
 		switch {
 		case hex.EncodeToString(span.GetTraceId()) == callersTrace:
 			inTrace[span.GetName()] = true

@@ -40,7 +40,7 @@ func TestUpgradeAndRollbackKeepOrders(t *testing.T) {
 		t.Skip("takes minutes; .ci/nightly runs this test")
 	}
 	f, older, database := newCatalog(t, 1, "--speed", "50"), programOf(t, *upgradeFrom), proctest.Database(t)
-	settings := f.Sharing(teamsOf(t), database).Settings()
+	settings := f.Sharing(writeTeams(t), database).Settings()
 	run := func(program string) *proctest.Process {
 		p, err := proctest.TryLaunch(t, program, settings, "serve")
 		if err != nil {
@@ -52,7 +52,7 @@ func TestUpgradeAndRollbackKeepOrders(t *testing.T) {
 	order := func(served *proctest.Process, keys ...string) {
 		t.Helper()
 		for _, key := range keys {
-			got := easel(t, map[string]string{"EASEL_ADDR": served.GRPC, "EASEL_API_KEY": "frame"}, "generate", "studio/haiku", "prompt=rain", "-q", "--idempotency-key", key)
+			got := runProgram(t, map[string]string{"EASEL_ADDR": served.GRPC, "EASEL_API_KEY": "frame"}, "generate", "studio/haiku", "prompt=rain", "-q", "--idempotency-key", key)
 			id := strings.TrimSpace(got.stdout)
 			if before, known := placed[key]; got.exit != exitOK || id == "" || known && id != before {
 				t.Errorf("key %s: got %q, earlier %q: exit %d, %s", key, id, before, got.exit, got.stderr)
@@ -79,7 +79,7 @@ func TestUpgradeAndRollbackKeepOrders(t *testing.T) {
 	if len(ids) != 7 {
 		t.Errorf("got renders %v, want 7 different IDs", placed)
 	}
-	if verified := easel(t, map[string]string{"EASEL_LEDGER_URL": database}, "ledger", "verify"); verified.exit != exitOK || !strings.Contains(verified.stdout+verified.stderr, fmt.Sprint(len(ids))) {
+	if verified := runProgram(t, map[string]string{"EASEL_LEDGER_URL": database}, "ledger", "verify"); verified.exit != exitOK || !strings.Contains(verified.stdout+verified.stderr, fmt.Sprint(len(ids))) {
 		t.Errorf("ledger verify: exit %d\n%s%s", verified.exit, verified.stdout, verified.stderr)
 	}
 }
