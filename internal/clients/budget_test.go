@@ -29,7 +29,7 @@ func TestExampleServicesFetchPaidRendersDespiteSpentBudget(t *testing.T) {
 			if !slices.Contains(strings.Split(*languages, ","), language) {
 				t.Skip("-languages excludes this language")
 			}
-			spendBudget(t, installed(t, language), language, add)
+			spendBudget(t, installService(t, language), language, add)
 		})
 	}
 }
@@ -42,7 +42,7 @@ func spendBudget(t *testing.T, dir, language string, add []string) {
 		"EASEL_CALLERS_FILE": proctest.File(t, "teams: {studio: {budget: {daily_cents: 15}}}\ncallers: [{name: service, team: studio, tokens: [\""+auth.Hash(token)+"\"]}]\n"),
 	})
 	s.addKey(key)
-	s.hold()
+	s.holdRenders()
 	start := func() *proctest.Process { return startService(t, dir, language, s.Server.GRPC, token) }
 	start().Kill()
 	build(t, dir, add)

@@ -132,20 +132,20 @@ func (c *client) start(t *testing.T, arguments ...string) {
 	c.run = proctest.Start(t, env, append(append([]string{}, c.command...), arguments...)...)
 }
 
-// watching waits until the example has received the first state.
-func (c *client) watching() error {
+// awaitState waits until the example has received the first state.
+func (c *client) awaitState() error {
 	_, err := c.run.Await(0, `(?m)^watching: \S+`, patience)
 	return err
 }
 
-// together calls the function do for all clients concurrently, and waits until all calls have returned. The test fails
-// if any call returns an error.
-func together(t *testing.T, clients []*client, do func(*client) error) {
+// callForAll calls fn for all clients concurrently, and waits until all calls have returned. The test fails if any call
+// returns an error.
+func callForAll(t *testing.T, clients []*client, fn func(*client) error) {
 	t.Helper()
 	var group sync.WaitGroup
 	for _, c := range clients {
 		group.Go(func() {
-			if err := do(c); err != nil {
+			if err := fn(c); err != nil {
 				t.Errorf("%s: %v", c.language, err)
 			}
 		})
@@ -159,18 +159,18 @@ func TestEveryClientGetsRightBytesAndOneChargeDespiteFaults(t *testing.T) {
 	t.Parallel() // runs in parallel, because the test mostly waits
 	s := startStack(t, nil)
 	clients := newClients(t, s)
-	s.hold()
+	s.holdRenders()
 	ids := map[*client]string{}
 	for _, c := range clients {
 		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
 	}
-	together(t, clients, (*client).watching)
+	callForAll(t, clients, (*client).awaitState)
 	for _, c := range clients {
 		ids[c] = must(t)(c.run.Await(0, `(?m)^ordered: (\S+)`, patience))
 		c.run.Kill() // the next run does not know the order's generation ID, and can find the order only by its idempotency key
 		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
 	}
-	together(t, clients, (*client).watching)
+	callForAll(t, clients, (*client).awaitState)
 	for _, c := range clients {
 		if id := must(t)(c.run.Await(0, `(?m)^ordered: (\S+)`, patience)); id != ids[c] {
 			t.Errorf("%s: the same key returned %s and %s", c.language, ids[c], id)
@@ -190,7 +190,7 @@ func TestEveryClientGetsRightBytesAndOneChargeDespiteFaults(t *testing.T) {
 		c.wire.CutAt.Store(300 << 10)
 	}
 	s.Heal()
-	together(t, clients, func(c *client) error {
+	callForAll(t, clients, func(c *client) error {
 		if code, err := c.run.Wait(patience); err != nil || code != 0 {
 			text := c.run.Output.String()
 			return fmt.Errorf("the program exited with %d, %v:\n%s", code, err, text)
@@ -198,12 +198,12 @@ func TestEveryClientGetsRightBytesAndOneChargeDespiteFaults(t *testing.T) {
 		return nil
 	})
 	for _, c := range clients {
-		c.check(t, s, ids[c])
+		c.checkResult(t, s, ids[c])
 	}
 }
 
-// check checks a client's downloaded file, the number of its downloads and its charges.
-func (c *client) check(t *testing.T, s stack, id string) {
+// checkResult checks a client's downloaded file, the number of its downloads and its charges.
+func (c *client) checkResult(t *testing.T, s stack, id string) {
 	t.Helper()
 	text := c.run.Output.String()
 	t.Logf("%s\n%s", c.language, text)
@@ -211,7 +211,7 @@ func (c *client) check(t *testing.T, s stack, id string) {
 		t.Errorf("%s: the download was cut %d times", c.language, n)
 	}
 	order := s.onlyOrder(c.key)
-	if got, want := proctest.Read(t, c.file), s.content(c.key, order); got != want || len(want) < 300<<10 {
+	if got, want := proctest.Read(t, c.file), s.readContent(c.key, order); got != want || len(want) < 300<<10 {
 		t.Errorf("%s: the file of %d bytes differs from the catalog's %d bytes", c.language, len(got), len(want))
 	}
 	if left, _ := filepath.Glob(c.file + ".*"); len(left) > 0 {
@@ -226,15 +226,15 @@ func TestEveryClientExitsWhenAPIKeyIsRevokedDuringWatch(t *testing.T) {
 	t.Parallel() // runs in parallel, because the test mostly waits
 	s := startStack(t, nil)
 	clients := newClients(t, s)
-	s.hold()
+	s.holdRenders()
 	for _, c := range clients {
 		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
 	}
-	together(t, clients, (*client).watching)
+	callForAll(t, clients, (*client).awaitState)
 	for _, c := range clients {
 		s.Control(http.MethodDelete, "keys/"+c.key, "")
 	}
-	together(t, clients, func(c *client) error {
+	callForAll(t, clients, func(c *client) error {
 		code, err := c.run.Wait(patience)
 		text := c.run.Output.String()
 		if err != nil || code != 1 || !strings.Contains(text, "UPSTREAM_CREDENTIAL_REJECTED") {

@@ -28,9 +28,9 @@ func newKeyFile(t *testing.T) *keyFile {
 	return k
 }
 
-// see checks the API key of a call, and then writes the next key to the file. It also accepts the previous key,
+// checkKey checks the API key of a call, and then writes the next key to the file. It also accepts the previous key,
 // because the call may have started before the last write.
-func (k *keyFile) see(ctx context.Context) {
+func (k *keyFile) checkKey(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	got := metadata.ValueFromIncomingContext(ctx, "authorization")

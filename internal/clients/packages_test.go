@@ -55,7 +55,7 @@ func TestEachClientPackageContainsRequiredFiles(t *testing.T) {
 		path := onlyOne(t, want.files)
 		files, version := unpack(t, path), proctest.Find(t, `-(\d+\.\d+\.\d.*?)(?:-py3-none-any\.whl|\.tgz|\.jar)$`, filepath.Base(path))
 		for name, text := range want.holds {
-			if !holds(t, files, regexp.MustCompile(name), regexp.MustCompile(strings.ReplaceAll(text, "VERSION", regexp.QuoteMeta(version)))) {
+			if !containsFile(t, files, regexp.MustCompile(name), regexp.MustCompile(strings.ReplaceAll(text, "VERSION", regexp.QuoteMeta(version)))) {
 				t.Errorf("%s has no file %s that contains %q", filepath.Base(path), name, text)
 			}
 		}
@@ -99,8 +99,9 @@ func unpack(t *testing.T, path string) fs.FS {
 	return archive
 }
 
-// holds reports whether there is a file whose path matches the pattern name and whose content matches the pattern text.
-func holds(t *testing.T, files fs.FS, name, text *regexp.Regexp) (found bool) {
+// containsFile reports whether there is a file whose path matches the pattern name and whose content matches the
+// pattern text.
+func containsFile(t *testing.T, files fs.FS, name, text *regexp.Regexp) (found bool) {
 	t.Helper()
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !name.MatchString(path) {

@@ -42,13 +42,13 @@ func readTable(t *testing.T) (table errorTable) {
 
 func TestTheTableOfErrorsHasEachReasonAndCode(t *testing.T) {
 	table := readTable(t)
-	table.has(t, table.Reasons, easelv1.ErrorReason_name)
-	table.has(t, table.Codes, code.Code_name)
+	table.checkRows(t, table.Reasons, easelv1.ErrorReason_name)
+	table.checkRows(t, table.Codes, code.Code_name)
 }
 
-// The method has checks that there is one row for each name of an enum, except for the name of the value 0, which is
-// not an error. The class of each row must be in table.Classes. names contains the enum's names, keyed by number.
-func (table errorTable) has(t *testing.T, rows remedies, names map[int32]string) {
+// checkRows checks that there is one row for each name of an enum, except for the name of the value 0, which is not an
+// error. The class of each row must be in table.Classes. names contains the enum's names, keyed by number.
+func (table errorTable) checkRows(t *testing.T, rows remedies, names map[int32]string) {
 	t.Helper()
 	if len(rows) != len(names)-1 {
 		t.Errorf("the table of errors has %d rows, want %d", len(rows), len(names)-1)

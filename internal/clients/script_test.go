@@ -96,7 +96,7 @@ func TestEveryClientLibraryPassesSharedScripts(t *testing.T) {
 		for _, s := range scripts {
 			t.Run(language+"/"+s.Name, func(t *testing.T) {
 				t.Parallel()
-				s.play(t, placed(t, dir, player.start))
+				s.play(t, replacePlaceholders(t, dir, player.start))
 			})
 		}
 	}
@@ -149,7 +149,7 @@ func everyEnd(table errorTable) script {
 func (s *script) play(t *testing.T, command []string) {
 	served := newScripted(t, s)
 	file := filepath.Join(t.TempDir(), "file")
-	s.prepare(t, file)
+	s.createFiles(t, file)
 	for _, word := range s.Call {
 		command = append(command, strings.Replace(word, "FILE", file, 1))
 	}
@@ -197,9 +197,9 @@ func (s *script) play(t *testing.T, command []string) {
 	}
 }
 
-// prepare creates the files in s.Files in the directory that contains file. In their names, it replaces FILE with
+// createFiles creates the files in s.Files in the directory that contains file. In their names, it replaces FILE with
 // the base name of file.
-func (s *script) prepare(t *testing.T, file string) {
+func (s *script) createFiles(t *testing.T, file string) {
 	t.Helper()
 	for name, kind := range s.Files {
 		path, old := filepath.Join(filepath.Dir(file), strings.Replace(name, "FILE", filepath.Base(file), 1)), time.Now().Add(-25*time.Hour)
@@ -245,7 +245,7 @@ func (s *script) comparePrints(t *testing.T, said string) {
 		t.Fatalf("the program printed %d lines, want %d:\n%s", len(lines), len(wants), said)
 	}
 	for i, want := range wants {
-		if !matches(strings.TrimPrefix(want, "?"), lines[i]) {
+		if !matchesPattern(strings.TrimPrefix(want, "?"), lines[i]) {
 			t.Errorf("the program printed %q, want %q", lines[i], want)
 		}
 	}
@@ -258,7 +258,7 @@ func (s *script) compareRequests(t *testing.T, got []map[string]any) {
 	}
 	for i, want := range s.Requests {
 		for name, value := range want {
-			if text, ok := value.(string); ok && got[i][name] != nil && matches(text, fmt.Sprint(got[i][name])) {
+			if text, ok := value.(string); ok && got[i][name] != nil && matchesPattern(text, fmt.Sprint(got[i][name])) {
 				continue
 			}
 			if !bytes.Equal(asJSON(t, got[i][name]), asJSON(t, value)) {
@@ -277,7 +277,7 @@ func asJSON(t *testing.T, value any) []byte {
 	return text
 }
 
-// The function matches reports whether a text has the form of a pattern, in which * can be any text.
-func matches(pattern, text string) bool {
+// matchesPattern reports whether a text has the form of a pattern, in which * can be any text.
+func matchesPattern(pattern, text string) bool {
 	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$").MatchString(text)
 }

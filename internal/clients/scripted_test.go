@@ -55,7 +55,7 @@ func newScripted(t *testing.T, s *script) *scripted {
 	}
 	served := &scripted{t: t, script: s, key: newKeyFile(t), failed: map[string]bool{}}
 	options := []grpc.ServerOption{
-		grpc.UnknownServiceHandler(served.answer),
+		grpc.UnknownServiceHandler(served.answerCall),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 	}
 	if s.TLS {
@@ -93,8 +93,8 @@ func (s *scripted) requests() []map[string]any {
 	return slices.Clone(s.called)
 }
 
-// answer responds to one call.
-func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
+// answerCall responds to one call.
+func (s *scripted) answerCall(_ any, stream grpc.ServerStream) error {
 	name, _ := grpc.MethodFromServerStream(stream)
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(name[1:], "/", ".")))
 	if err != nil || !strings.HasPrefix(name, "/easel.v1.") {
@@ -105,8 +105,8 @@ func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	if err := stream.RecvMsg(request); err != nil {
 		return err
 	}
-	s.key.see(stream.Context())
-	answer := s.take(request)
+	s.key.checkKey(stream.Context())
+	answer := s.takeAnswer(request)
 	for _, text := range answer.Messages {
 		message := dynamicpb.NewMessage(method.Output())
 		text := strings.ReplaceAll(string(text), "@20MiB", strings.Repeat("x", 20<<20))
@@ -119,7 +119,7 @@ func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	}
 	switch {
 	case answer.Fails != nil:
-		return answer.Fails.err()
+		return answer.Fails.toError()
 	case answer.Then == "freeze":
 		s.wire.Freeze()
 		fallthrough
@@ -130,9 +130,10 @@ func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	return nil
 }
 
-// take records a call and returns its answer. If the script has an answer for the call's idempotency key or generation
-// ID, the first such call gets this answer. All other calls get the answer that [scripted.newest] returns.
-func (s *scripted) take(request proto.Message) answer {
+// takeAnswer records a call and returns its answer. If the script has an answer for the call's idempotency key or
+// generation ID, the first such call gets this answer. All other calls get the answer that [scripted.nextAnswer]
+// returns.
+func (s *scripted) takeAnswer(request proto.Message) answer {
 	text, err := protojson.Marshal(request)
 	var members map[string]any
 	if err == nil {
@@ -154,12 +155,12 @@ func (s *scripted) take(request proto.Message) answer {
 			return one
 		}
 	}
-	return s.newest()
+	return s.nextAnswer()
 }
 
-// newest returns the next answer from the script, except answers whose field For is set. An answer whose field Lasts is
-// set is returned again during that period. The last answer is returned forever.
-func (s *scripted) newest() answer {
+// nextAnswer returns the next answer from the script, except answers whose field For is set. An answer whose field
+// Lasts is set is returned again during that period. The last answer is returned forever.
+func (s *scripted) nextAnswer() answer {
 	answers := slices.DeleteFunc(slices.Clone(s.script.Answers), func(a answer) bool { return a.For != "" })
 	if s.since.IsZero() {
 		s.since = time.Now()
@@ -176,8 +177,8 @@ func (s *scripted) newest() answer {
 	return one
 }
 
-// err returns the failure as an error with details.
-func (f *failure) err() error {
+// toError returns the failure as an error with details.
+func (f *failure) toError() error {
 	var details []protoadapt.MessageV1
 	if f.Reason != "" {
 		details = append(details, &errdetails.ErrorInfo{Domain: "easel", Reason: f.Reason, Metadata: f.Metadata})

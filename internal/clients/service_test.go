@@ -46,14 +46,14 @@ func TestExampleServicesFinishDespiteKillsAndFrozenConnection(t *testing.T) {
 			if !slices.Contains(strings.Split(*languages, ","), language) {
 				t.Skip("-languages excludes this language")
 			}
-			restartUnder(t, installed(t, language), language)
+			restartUnder(t, installService(t, language), language)
 		})
 	}
 }
 
-// installed builds the example service from a language's documentation page in a new directory, and returns that
+// installService builds the example service from a language's documentation page in a new directory, and returns that
 // directory.
-func installed(t *testing.T, language string) (dir string) {
+func installService(t *testing.T, language string) (dir string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(proctest.Read(t, pageOf(language)), -1)
 	if len(blocks) != 1 || strings.Count(blocks[0][1], "\n") > 45+strings.Count(blocks[0][1], "\n\n") {
@@ -68,7 +68,7 @@ func installed(t *testing.T, language string) (dir string) {
 // startService starts the service in a directory and waits until it watches a queued render.
 func startService(t *testing.T, dir, language, addr, key string) *proctest.Process {
 	t.Helper()
-	words := append([]string{"sh", "-c", `cd "$0" && exec "$@"`, dir}, placed(t, dir, services[language].start)...)
+	words := append([]string{"sh", "-c", `cd "$0" && exec "$@"`, dir}, replacePlaceholders(t, dir, services[language].start)...)
 	run := proctest.Start(t, append(os.Environ(), "EASEL_ADDR="+addr, "EASEL_API_KEY="+key), words...)
 	must(t)(run.Await(0, `(QUEUED)`, patience))
 	return run
@@ -85,7 +85,7 @@ func (s stack) checkService(run *proctest.Process, pattern, dir, key string) {
 		s.Fatalf("the service exited with %d, %v:\n%s", code, err, said)
 	}
 	s.Log(said)
-	if got := proctest.Read(s, dir, "hills.png"); got != s.content(key, s.onlyOrder(key)) {
+	if got := proctest.Read(s, dir, "hills.png"); got != s.readContent(key, s.onlyOrder(key)) {
 		s.Errorf("the file of %d bytes differs from the catalog's content", len(got))
 	}
 }
@@ -94,14 +94,14 @@ func (s stack) checkService(run *proctest.Process, pattern, dir, key string) {
 // directory.
 func build(t *testing.T, dir string, words []string) {
 	t.Helper()
-	words = placed(t, dir, words)
+	words = replacePlaceholders(t, dir, words)
 	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	command.Dir = dir
 	proctest.Run(t, command)
 }
 
-// placed returns the given words. It replaces ROOT with the path of the repository, and DIR with dir.
-func placed(t *testing.T, dir string, words []string) (found []string) {
+// replacePlaceholders returns the given words. It replaces ROOT with the path of the repository, and DIR with dir.
+func replacePlaceholders(t *testing.T, dir string, words []string) (found []string) {
 	t.Helper()
 	for _, word := range words {
 		found = append(found, strings.NewReplacer("ROOT", proctest.FromRoot(t), "DIR", dir).Replace(word))
@@ -115,7 +115,7 @@ func restartUnder(t *testing.T, dir, language string) {
 	t.Helper()
 	s, key := startStack(t, proctest.Settings{"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")}), "sandbox_live_of_a_service"
 	s.addKey(key)
-	s.hold()
+	s.holdRenders()
 	wire := proctest.NewWire(t, s.Server.GRPC)
 	start := func() *proctest.Process { return startService(t, dir, language, wire.Address, key) }
 	start().Kill() // the next run must find the order that this run has placed, either in the service's journal or by the idempotency key

@@ -30,9 +30,9 @@ func (s stack) awaitWatches(want int) {
 	proctest.Eventually(s, patience, "watches", func() bool { return s.Measured("easel_stream_open", "WatchGeneration") == float64(want) }, s.Status)
 }
 
-// hold injects faults, so that the catalog reports every render as queued and responds to list requests
-// with 503.
-func (s stack) hold() {
+// holdRenders injects faults, so that the catalog reports every render as queued and responds to list requests with
+// 503.
+func (s stack) holdRenders() {
 	s.Helper()
 	s.Fault(`{"route":"GET /generations","status":503}`)
 	s.Fault(`{"route":"GET /generations/{id}","set":{"status":"queued"}}`)
@@ -56,8 +56,8 @@ func (s stack) onlyOrder(key string) (order sandbox.AuditedGeneration) {
 	return audit.Generations[0]
 }
 
-// content reads the file of a render directly from the catalog and returns it.
-func (s stack) content(key string, order sandbox.AuditedGeneration) string {
+// readContent reads the file of a render directly from the catalog and returns it.
+func (s stack) readContent(key string, order sandbox.AuditedGeneration) string {
 	s.Helper()
 	return proctest.Fetch(s, http.MethodGet, s.Sandbox.Catalog+"/generations/"+order.ID+"/content", "", "Authorization", "Bearer "+key)
 }

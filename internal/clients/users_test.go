@@ -28,9 +28,10 @@ var usedElsewhere = map[protoreflect.FullName]string{
 // TestEveryMethodAndFieldOfContractIsUsed searches for each name in the client libraries and the command line, which
 // are the programs that call Easel.
 func TestEveryMethodAndFieldOfContractIsUsed(t *testing.T) {
-	users, unused := sources(t, "clients/go", "clients/python/src", "clients/typescript/src", "clients/java/src", "internal/cli"), map[protoreflect.FullName]bool{}
+	users := readSources(t, "clients/go", "clients/python/src", "clients/typescript/src", "clients/java/src", "internal/cli")
+	unused := map[protoreflect.FullName]bool{}
 	for _, name := range contractNames() {
-		if !named(users, string(name.Name())) {
+		if !containsName(users, string(name.Name())) {
 			unused[name] = true
 		}
 	}
@@ -43,7 +44,7 @@ func TestEveryMethodAndFieldOfContractIsUsed(t *testing.T) {
 		if !unused[name] {
 			t.Errorf("%s has a user; remove it from usedElsewhere", name)
 		}
-		if !named(proctest.Read(t, path), string(name.Name())) {
+		if !containsName(proctest.Read(t, path), string(name.Name())) {
 			t.Errorf("%s does not use %s", path, name)
 		}
 	}
@@ -76,8 +77,8 @@ func fieldNames(messages protoreflect.MessageDescriptors) (names []protoreflect.
 	return names
 }
 
-// sources returns the source code of the programs in the directories, without Go tests.
-func sources(t *testing.T, directories ...string) string {
+// readSources returns the source code of the programs in the directories, without Go tests.
+func readSources(t *testing.T, directories ...string) string {
 	t.Helper()
 	var all strings.Builder
 	for _, directory := range directories {
@@ -96,9 +97,9 @@ func sources(t *testing.T, directories ...string) string {
 	return all.String()
 }
 
-// named reports whether the source code in programs contains a name in the style of any language. For example,
+// containsName reports whether the source code in programs contains a name in the style of any language. For example,
 // read_limit can also be readLimit, ReadLimit or getReadLimit.
-func named(programs, name string) bool {
+func containsName(programs, name string) bool {
 	letters := strings.Split(name, "_")
 	for i, word := range letters {
 		letters[i] = strings.ToUpper(word[:1]) + word[1:]
