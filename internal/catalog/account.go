@@ -8,17 +8,17 @@ var (
 )
 
 func readAccount(a answer) (Account, error) {
-	value, err := a.value()
+	value, err := a.parseBody()
 	if err != nil {
 		return Account{}, err
 	}
 	r, ok := unwrap(value, accountWrappers, accountWeights)
 	if !ok {
-		return Account{}, a.malformed("the body is not an object")
+		return Account{}, a.malformedError("the body is not an object")
 	}
 	account := Account{ObserveTime: a.time}
 	if !inOtherUnits(r) {
-		account.BalanceCents = optional(takeMember(r, balanceNames, asInteger))
+		account.BalanceCents = optionalPointer(takeMember(r, balanceNames, asInteger))
 	}
 	account.ID = accountID(value, r)
 	account.Extra = extraOf(r)
@@ -45,7 +45,7 @@ func accountID(v JSON, r *Record) string {
 // readQuote reads the price from the response to a quote request. It returns an error if the response contains no readable
 // price, or several different prices. Easel must not guess, because it compares the price with limits and budgets.
 func readQuote(a answer) (Quote, error) {
-	value, err := a.value()
+	value, err := a.parseBody()
 	if err != nil {
 		return Quote{}, err
 	}
@@ -54,7 +54,7 @@ func readQuote(a answer) (Quote, error) {
 		cents, ok = readPrice(value)
 	}
 	if !ok {
-		return Quote{}, a.malformed("no readable price, or several different prices: want one whole number of euro cents")
+		return Quote{}, a.malformedError("no readable price, or several different prices: want one whole number of euro cents")
 	}
 	return Quote{PriceCents: cents, ObserveTime: a.time}, nil
 }

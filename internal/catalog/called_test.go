@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// reporting returns a client that reports the result of each request: an error, or nil for success. The client appends
-// the results to the returned list.
-func reporting(t *testing.T, transport http.RoundTripper) (*Client, *[]error) {
+// reportingClient returns a client that reports the result of each request: an error, or nil for success. The client
+// appends the results to the returned list.
+func reportingClient(t *testing.T, transport http.RoundTripper) (*Client, *[]error) {
 	t.Helper()
 	reported := new([]error)
 	c := newTestClient(t, transport)
@@ -30,7 +30,7 @@ func TestEachSentRequestIsReportedOnceWithItsOutcome(t *testing.T) {
 		for op, call := range calls {
 			synctest.Test(t, func(t *testing.T) {
 				upstream := &failing{status: status, retryAfter: "7"}
-				c, reported := reporting(t, upstream)
+				c, reported := reportingClient(t, upstream)
 				_ = call(t.Context(), c)
 				if upstream.requests == 0 || len(*reported) != upstream.requests {
 					t.Fatalf("%s, %d: %d requests reported, %d sent", op, status, len(*reported), upstream.requests)
@@ -54,7 +54,7 @@ func TestUnsentRequestIsNotReported(t *testing.T) {
 	past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	upstream := &failing{status: 200}
-	c, reported := reporting(t, upstream)
+	c, reported := reportingClient(t, upstream)
 	for _, call := range calls {
 		_ = call(over, c)
 		_ = call(past, c)
@@ -74,7 +74,7 @@ func TestUnsentRequestIsNotReported(t *testing.T) {
 
 func TestRequestIsReportedWhenCallersDeadlineExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, reported := reporting(t, roundTrip(silent))
+		c, reported := reportingClient(t, roundTrip(neverRespond))
 		_, err := c.Account(before(t, time.Second), testCredential)
 		if !errors.Is(err, context.DeadlineExceeded) || len(*reported) != 1 || !errors.Is((*reported)[0], context.DeadlineExceeded) {
 			t.Errorf("got %v, reported %v", err, *reported)

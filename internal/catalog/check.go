@@ -40,14 +40,14 @@ var generationID = regexp.MustCompile(`^[!-.0-\[\]-~]{1,256}$`)
 func CanBeNamed(id string) bool { return generationID.MatchString(id) && id != "." && id != ".." }
 
 func checkIdempotencyKey(key string) error {
-	if !printable(key) || len(key) > maxIDBytes {
+	if !isPrintable(key) || len(key) > maxIDBytes {
 		return invalid(OpCreate, "idempotency_key", fmt.Sprintf("must have 1 to %d visible ASCII characters", maxIDBytes))
 	}
 	return nil
 }
 
-// printable reports whether text consists of one or more visible ASCII characters.
-func printable(text string) bool {
+// isPrintable reports whether text consists of one or more visible ASCII characters.
+func isPrintable(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 

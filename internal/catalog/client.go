@@ -162,7 +162,7 @@ func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 	}
 	again := false // whether an earlier attempt may have deleted the generation
 	return c.upstream.retry(ctx, cred, func(ctx context.Context) error {
-		err := c.upstream.attempt(ctx, cred, &request{op: opDelete, id: id}, nil)
+		err := c.upstream.attemptOnce(ctx, cred, &request{op: opDelete, id: id}, nil)
 		c.lists.invalidate(cred.Tenant)
 		if again && KindOf(err) == KindNotFound {
 			return nil

@@ -108,10 +108,10 @@ func (b *contentBody) read(p []byte) int {
 	s.idle.Stop()
 	switch {
 	case s.end >= 0 && s.at+int64(n) > s.end:
-		b.end(&Error{Kind: KindContract, Op: opContent, Err: errors.New("the response body is longer than the requested range")})
+		b.endBody(&Error{Kind: KindContract, Op: opContent, Err: errors.New("the response body is longer than the requested range")})
 		return 0
 	case delivered:
-		b.compare(p[:n])
+		b.compareBytes(p[:n])
 		n = 0
 	default:
 		s.at += int64(n)
@@ -135,17 +135,17 @@ func (b *contentBody) advance(p []byte) {
 	}
 }
 
-// The method compare adds p to the stream's checksum. The caller has already received these bytes from an earlier stream. When
-// the stream has repeated all received bytes, the method checks whether the file has changed. If it has, the method ends the
+// compareBytes adds p to the stream's checksum. The caller has already received these bytes from an earlier stream. When the
+// stream has repeated all received bytes, compareBytes checks whether the file has changed. If it has, compareBytes ends the
 // body with an error.
-func (b *contentBody) compare(p []byte) {
+func (b *contentBody) compareBytes(p []byte) {
 	s := b.stream
 	if from := max(b.start-s.at, 0); from < int64(len(p)) && b.etag == "" {
 		s.sum = crc32.Update(s.sum, castagnoli, p[from:])
 	}
 	s.at += int64(len(p))
 	if s.at == b.at && s.sum != b.sum {
-		b.end(changed("bytes read again differ from the delivered bytes"))
+		b.endBody(changed("bytes read again differ from the delivered bytes"))
 	}
 }
 
@@ -163,15 +163,15 @@ func (b *contentBody) handleEnd(err error) {
 		case s.at == b.at:
 			complete = true
 		case b.at == b.start:
-			b.end(&Error{Kind: KindOutOfRange, Op: opContent})
+			b.endBody(&Error{Kind: KindOutOfRange, Op: opContent})
 			return
 		default:
-			b.end(changed("the file has become shorter"))
+			b.endBody(changed("the file has become shorter"))
 			return
 		}
 	}
 	if complete {
-		b.end(io.EOF)
+		b.endBody(io.EOF)
 		return
 	}
 	if errors.Is(err, io.EOF) {
@@ -183,8 +183,8 @@ func (b *contentBody) handleEnd(err error) {
 	b.disconnect(err)
 }
 
-// The method end closes the connection, and makes all further reads return err.
-func (b *contentBody) end(err error) {
+// endBody closes the connection, and makes all further reads return err.
+func (b *contentBody) endBody(err error) {
 	b.disconnect(err)
 	b.err = err
 }
@@ -261,7 +261,7 @@ func (b *contentBody) connect(ctx context.Context) error {
 	b.attempts++
 	timed, cancel := context.WithCancelCause(withAttempt(ctx, b.attempts))
 	timer := time.AfterFunc(b.upstream.timeout, func() { cancel(errNoAnswer) })
-	resp, _, err := b.upstream.send(timed, b.ctx, permit, b.cred, &request{op: opContent, id: b.id, header: header})
+	resp, _, err := b.upstream.sendRequest(timed, b.ctx, permit, b.cred, &request{op: opContent, id: b.id, header: header})
 	timer.Stop()
 	if err != nil {
 		cancel(err)
@@ -269,20 +269,20 @@ func (b *contentBody) connect(ctx context.Context) error {
 	}
 	b.upstream.release(permit, b.cred, nil) // a download may take long but needs little memory, so it does not hold the permit
 	s := &contentStream{ctx: timed, body: resp.Body, cancel: cancel, idle: timer}
-	if err := b.accept(s, resp, from); err != nil {
+	if err := b.acceptResponse(s, resp, from); err != nil {
 		cancel(err)
 		resp.Body.Close()
 		return err
 	}
 	if b.stream = s; b.size >= 0 && b.at == b.size {
-		b.end(io.EOF)
+		b.endBody(io.EOF)
 	}
 	return nil
 }
 
-// accept checks the response to a request for the file from the given offset. It records the type, size and ETag of the file,
-// and returns an error if the file has changed.
-func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) error {
+// acceptResponse checks the response to a request for the file from the given offset. It records the type, size and ETag of the
+// file, and returns an error if the file has changed.
+func (b *contentBody) acceptResponse(s *contentStream, resp *http.Response, from int64) error {
 	total, err := b.readRange(s, resp, from)
 	if err != nil {
 		return err
@@ -321,7 +321,7 @@ func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int6
 	}
 	switch resp.StatusCode {
 	case http.StatusOK:
-		s.end, s.framed = resp.ContentLength, framed(resp)
+		s.end, s.framed = resp.ContentLength, isFramed(resp)
 		return resp.ContentLength, nil
 	case http.StatusPartialContent:
 		first, last, total, ok := parseContentRange(resp.Header.Get("Content-Range"))

@@ -38,7 +38,7 @@ func TestChangedFileIsDetectedWhenDownloadResumes(t *testing.T) {
 					c.then.answer(n, r, conn)
 				}
 			}}
-			_, got, err := w.read(t, 0, "")
+			_, got, err := w.readInVirtualTime(t, 0, "")
 			if KindOf(err) != c.want || w.count() < 2 {
 				t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
 			}
@@ -57,7 +57,7 @@ func TestDownloadRecoversFromWrongContentLength(t *testing.T) {
 			fmt.Fprintf(conn, "HTTP/1.1 206 P\r\nETag: \"v1\"\r\nContent-Range: bytes 0-99999/100000\r\nContent-Length: %d\r\n\r\n", len(film)+delta)
 			conn.Write(film[:len(film)+min(delta, 0)])
 		}}
-		_, got, err := w.read(t, 0, "")
+		_, got, err := w.readInVirtualTime(t, 0, "")
 		if err != nil || !bytes.Equal(got, film) {
 			t.Errorf("%d: got %d bytes in %d requests, %v", delta, len(got), w.count(), err)
 		}
@@ -69,7 +69,7 @@ func TestDownloadWithDifferentEtagIsRejected(t *testing.T) {
 		for _, offset := range []int64{0, 10} {
 			for _, noRange := range []bool{false, true} {
 				w := &wire{answer: host{file: film, etag: `"v1"`, noRange: noRange, cut: -1}.answer}
-				_, got, err := w.read(t, offset, etag)
+				_, got, err := w.readInVirtualTime(t, offset, etag)
 				if KindOf(err) != want {
 					t.Errorf("%q from %d: got %d bytes, %v", etag, offset, len(got), err)
 				}
@@ -77,7 +77,7 @@ func TestDownloadWithDifferentEtagIsRejected(t *testing.T) {
 		}
 	}
 	w := &wire{answer: host{file: film, cut: -1}.answer}
-	if _, _, err := w.read(t, 0, `"v1"`); KindOf(err) != KindContentChanged {
+	if _, _, err := w.readInVirtualTime(t, 0, `"v1"`); KindOf(err) != KindContentChanged {
 		t.Errorf("response without an ETag: got %v", err)
 	}
 }
@@ -114,7 +114,7 @@ func TestContentRangeIsCheckedAgainstRequestedRange(t *testing.T) {
 				io.WriteString(conn, head+"\r\n")
 				host{chunked: chunked, cut: -1}.send(conn, c.body)
 			}}
-			_, got, err := w.read(t, c.offset, "")
+			_, got, err := w.readInVirtualTime(t, c.offset, "")
 			if KindOf(err) != c.want || (err == nil) != (c.want == 0) {
 				t.Errorf("got %d bytes, %v", len(got), err)
 			}
@@ -130,7 +130,7 @@ func TestShortPartialResponseIsContinuedWithNextRange(t *testing.T) {
 		fmt.Fprintf(conn, "HTTP/1.1 206 P\r\nETag: \"v1\"\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\n\r\n", from, to-1, len(film), to-from)
 		conn.Write(film[from:to])
 	}}
-	_, got, err := w.read(t, 0, "")
+	_, got, err := w.readInVirtualTime(t, 0, "")
 	if err != nil || !bytes.Equal(got, film) || w.count() != 4 {
 		t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
 	}
@@ -147,7 +147,7 @@ func TestContentResponseWithoutFileIsAnError(t *testing.T) {
 		"HTTP/1.1 409 No\r\nContent-Length: 29\r\n\r\n{\"code\":\"CONTENT_NOT_READY\"}  ":    KindContentNotReady,
 	} {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) { io.WriteString(conn, raw) }}
-		if _, _, err := w.read(t, 0, ""); KindOf(err) != want {
+		if _, _, err := w.readInVirtualTime(t, 0, ""); KindOf(err) != want {
 			t.Errorf("%q: got %v, want %v", raw, err, want)
 		}
 	}
@@ -163,7 +163,7 @@ func TestDownloadReportsErrorKindWhenResumeFails(t *testing.T) {
 			}
 			h.answer(n, r, conn)
 		}}
-		_, got, err := w.read(t, 0, "")
+		_, got, err := w.readInVirtualTime(t, 0, "")
 		if KindOf(err) != want || len(got) != 5000 || w.count() != 2 {
 			t.Errorf("%d: got %d bytes in %d requests, %v", status, len(got), w.count(), err)
 		}

@@ -98,9 +98,9 @@ func rangeStart(r *http.Request) (int, bool) {
 	return from, ok && err == nil
 }
 
-// read opens the content of generation g1 at an offset and reads it to the end, in chunks of an
+// readContent opens the content of generation g1 at an offset and reads it to the end, in chunks of an
 // unusual size.
-func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, []byte, error) {
+func readContent(ctx context.Context, c *Client, offset int64, etag string) (*Content, []byte, error) {
 	content, err := c.Content(ctx, testCredential, "g1", offset, etag)
 	if err != nil {
 		return nil, nil, err
@@ -111,10 +111,10 @@ func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, 
 	return content, got.Bytes(), err
 }
 
-// The method read calls the function read in virtual time, with a new client that is connected to the wire w.
-func (w *wire) read(t *testing.T, offset int64, etag string) (content *Content, got []byte, err error) {
+// readInVirtualTime calls readContent in virtual time, with a new client that is connected to the wire w.
+func (w *wire) readInVirtualTime(t *testing.T, offset int64, etag string) (content *Content, got []byte, err error) {
 	synctest.Test(t, func(t *testing.T) {
-		content, got, err = read(t.Context(), w.client(t, Config{}), offset, etag)
+		content, got, err = readContent(t.Context(), w.client(t, Config{}), offset, etag)
 	})
 	return content, got, err
 }

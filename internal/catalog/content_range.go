@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// framed reports whether the client can detect that a response was truncated. A truncation can't be detected if only the end of
-// the connection marks the end of the body.
-func framed(resp *http.Response) bool {
+// isFramed reports whether the client can detect that a response was truncated. A truncation can't be detected if only the end
+// of the connection marks the end of the body.
+func isFramed(resp *http.Response) bool {
 	return resp.ContentLength >= 0 || resp.ProtoMajor >= 2 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
@@ -46,7 +46,7 @@ func position(digits string) (int64, bool) {
 // strongEtag returns the ETag if it is strong, and otherwise "". A strong ETag identifies exact bytes.
 func strongEtag(etag string) string {
 	etag = strings.TrimSpace(etag)
-	if len(etag) < 2 || etag[0] != '"' || etag[len(etag)-1] != '"' || !printable(etag) {
+	if len(etag) < 2 || etag[0] != '"' || etag[len(etag)-1] != '"' || !isPrintable(etag) {
 		return ""
 	}
 	return etag

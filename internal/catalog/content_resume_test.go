@@ -29,7 +29,7 @@ func TestDownloadCanStartAtAnyOffset(t *testing.T) {
 			t.Run(fmt.Sprint(name, offset), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := &wire{answer: h.answer}
-					content, got, err := read(t.Context(), w.client(t, Config{}), int64(offset), "")
+					content, got, err := readContent(t.Context(), w.client(t, Config{}), int64(offset), "")
 					if err != nil || !bytes.Equal(got, film[offset:]) {
 						t.Fatalf("got %d bytes, %v", len(got), err)
 					}
@@ -53,7 +53,7 @@ func TestAnOffsetPastTheEndIsOutOfRange(t *testing.T) {
 	for _, h := range []host{{etag: `"v1"`}, {noRange: true}, {chunked: true}, {chunked: true, noRange: true}, {closed: true}} {
 		h.file, h.cut = film, -1
 		w := &wire{answer: h.answer}
-		_, got, err := w.read(t, 100_001, "")
+		_, got, err := w.readInVirtualTime(t, 100_001, "")
 		if KindOf(err) != KindOutOfRange || len(got) > 0 {
 			t.Errorf("noRange %+v: got %d bytes, %v", h.noRange, len(got), err)
 		}
@@ -68,7 +68,7 @@ func TestEmptyFileIsDownloadedWithoutError(t *testing.T) {
 	for _, h := range []host{{}, {chunked: true}, {etag: `"v1"`}} {
 		h.cut = -1
 		w := &wire{answer: h.answer}
-		_, got, err := w.read(t, 0, "")
+		_, got, err := w.readInVirtualTime(t, 0, "")
 		if err != nil || len(got) > 0 {
 			t.Errorf("got %d bytes, %v", len(got), err)
 		}
@@ -96,7 +96,7 @@ func TestInterruptedDownloadResumes(t *testing.T) {
 						}
 						h.answer(n, r, conn)
 					}}
-					_, got, err := w.read(t, int64(offset), "")
+					_, got, err := w.readInVirtualTime(t, int64(offset), "")
 					if err != nil || !bytes.Equal(got, film[offset:]) || cuts != 1 || w.count() < 2 && cut < len(film)-offset {
 						t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
 					}
@@ -108,7 +108,7 @@ func TestInterruptedDownloadResumes(t *testing.T) {
 
 func TestDownloadResumesAfterManyInterruptions(t *testing.T) {
 	w := &wire{answer: host{file: film, etag: `"v1"`, cut: 9000}.answer}
-	_, got, err := w.read(t, 500, "")
+	_, got, err := w.readInVirtualTime(t, 500, "")
 	if err != nil || !bytes.Equal(got, film[500:]) || w.count() != 12 {
 		t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
 	}
@@ -152,7 +152,7 @@ func TestDownloadFailsAfterThreeResumesWithoutProgress(t *testing.T) {
 					}
 				}}
 				start := time.Now()
-				_, got, err := read(t.Context(), w.client(t, Config{}), 100, "")
+				_, got, err := readContent(t.Context(), w.client(t, Config{}), 100, "")
 				e := asError(t, err)
 				if asked := time.Duration(e.Status/400*2) * 3 * time.Second; time.Since(start) < asked || time.Since(start) > asked+time.Second {
 					t.Errorf("took %v, although the catalog requested a delay of %v", time.Since(start), asked)
@@ -183,7 +183,7 @@ func TestOutageStopsDownloadFromResumingAgain(t *testing.T) {
 			}
 		}}
 		c = w.client(t, Config{})
-		_, got, err := read(t.Context(), c, 0, "")
+		_, got, err := readContent(t.Context(), c, 0, "")
 		if KindOf(err) != KindInterrupted || len(got) != 5000 || w.count() != 2 {
 			t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
 		}
@@ -199,7 +199,7 @@ func TestUnsatisfiableRangeConfirmsEndOfDownload(t *testing.T) {
 			}
 			host{file: film, etag: `"v1"`, closed: true, noRange: true, cut: -1}.answer(n, r, conn)
 		}}
-		_, got, err := w.read(t, 0, "")
+		_, got, err := w.readInVirtualTime(t, 0, "")
 		if err != nil || !bytes.Equal(got, film) || w.count() != 2 {
 			t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
 		}
@@ -209,7 +209,7 @@ func TestUnsatisfiableRangeConfirmsEndOfDownload(t *testing.T) {
 func TestConnectionCloseAloneDoesNotCompleteDownload(t *testing.T) {
 	for _, cut := range []int{0, 1, 50_000, 99_999, -1} {
 		w := &wire{answer: host{file: film, closed: true, cut: cut, noRange: true}.answer}
-		_, got, err := w.read(t, 0, "")
+		_, got, err := w.readInVirtualTime(t, 0, "")
 		if KindOf(err) != KindInterrupted {
 			t.Errorf("got %d bytes, %v", len(got), err)
 		}

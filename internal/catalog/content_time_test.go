@@ -51,7 +51,7 @@ func TestSlowDownloadDoesNotTimeOut(t *testing.T) {
 				conn.Write(film[i : i+1])
 			}
 		}}
-		_, got, err := read(t.Context(), w.client(t, Config{}), 0, "")
+		_, got, err := readContent(t.Context(), w.client(t, Config{}), 0, "")
 		if err != nil || !bytes.Equal(got, film[:50]) || w.count() != 1 {
 			t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
 		}
@@ -82,7 +82,7 @@ func TestContentReadEndsWithCallersContext(t *testing.T) {
 			time.Sleep(time.Minute)
 		}}
 		start := time.Now()
-		_, got, err := read(before(t, 5*time.Second), w.client(t, Config{}), 0, "")
+		_, got, err := readContent(before(t, 5*time.Second), w.client(t, Config{}), 0, "")
 		if err != context.DeadlineExceeded || len(got) != 3 || time.Since(start) != 5*time.Second || w.count() != 1 {
 			t.Errorf("got %d bytes after %v, %v", len(got), time.Since(start), err)
 		}
@@ -123,7 +123,7 @@ func FuzzContent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte, offset uint16) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) { conn.Write(raw) }}
-			content, got, err := read(t.Context(), w.client(t, Config{}), int64(offset), "")
+			content, got, err := readContent(t.Context(), w.client(t, Config{}), int64(offset), "")
 			if err == nil && content.Size != nil && int64(len(got)) != *content.Size-int64(offset) {
 				t.Errorf("got %d bytes from offset %d of a file of %d bytes, without an error", len(got), offset, *content.Size)
 			}

@@ -93,10 +93,10 @@ func hexOf(sum []byte) string {
 // sharedTenant is the tenant of the shared API key.
 const sharedTenant Tenant = "held"
 
-// Shared returns the credential for the shared API key. The function key returns the current API key. The tenant stays the same
-// when the API key is rotated.
-func Shared(key func() Secret) Credential {
-	return Credential{Tenant: sharedTenant, Shared: true, key: key}
+// Shared returns the credential for the shared API key. currentKey returns the current API key. The tenant stays the same when
+// the API key is rotated.
+func Shared(currentKey func() Secret) Credential {
+	return Credential{Tenant: sharedTenant, Shared: true, key: currentKey}
 }
 
 // IdempotencyKey returns the idempotency key to send to the catalog. With a forwarded API key, it is the given key. With the

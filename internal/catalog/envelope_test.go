@@ -53,7 +53,7 @@ func TestOrderResponseWithTwoPossibleIDsIsMalformed(t *testing.T) {
 			if g, err := readCreated(answerOf(OpCreate, body)); KindOf(err) != KindMalformed {
 				t.Errorf("got %q, %v, want a malformed response", g.ID, err)
 			}
-			client := newTestClient(t, answering(201, "application/json", body))
+			client := newTestClient(t, answeringTransport(201, "application/json", body))
 			_, posted, err := client.Post(t.Context(), testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"})
 			if KindOf(err) != KindOutcomeUnknown || posted != Unknown {
 				t.Errorf("the order returned %v, want an unknown outcome", err)

@@ -18,9 +18,9 @@ type errorBody struct {
 	violations []Violation
 }
 
-// mentions reports whether the code or the message contains word, which must be in lower case. It ignores the case of the code
-// and the message.
-func (e errorBody) mentions(word string) bool {
+// containsWord reports whether the code or the message contains word, which must be in lower case. It ignores the case of the
+// code and the message.
+func (e errorBody) containsWord(word string) bool {
 	return strings.Contains(strings.ToLower(e.code), word) || strings.Contains(strings.ToLower(e.message), word)
 }
 
@@ -39,9 +39,9 @@ func readErrorBody(op, contentType string, body []byte, redact *redactor) errorB
 	case media == "text/plain":
 		line := string(body)
 		if code := codeLine.FindStringSubmatch(line); code != nil {
-			e.code, line = redact.clean(code[1]), line[len(code[0]):]
+			e.code, line = redact.cleanText(code[1]), line[len(code[0]):]
 		}
-		e.message = redact.clean(strings.TrimSpace(line))
+		e.message = redact.cleanText(strings.TrimSpace(line))
 	}
 	return e
 }
@@ -50,7 +50,7 @@ func (e *errorBody) readJSON(v JSON) {
 	r, ok := NewRecord(v)
 	if !ok {
 		if line, ok := AsWord(v); ok {
-			e.message = e.redactor.clean(strings.TrimSpace(line))
+			e.message = e.redactor.cleanText(strings.TrimSpace(line))
 		}
 		return
 	}
@@ -73,18 +73,18 @@ func (e *errorBody) readJSON(v JSON) {
 // readRecord reads the code and the message of an error from an object. Later calls override the results of earlier calls.
 func (e *errorBody) readRecord(r *Record) {
 	if code, _, ok := find(r, errorCodeNames, codeWord); ok {
-		e.code = e.redactor.clean(code)
+		e.code = e.redactor.cleanText(code)
 	} else if code, _, ok := find(r, errorTypeNames, problemType); ok {
-		e.code = e.redactor.clean(code)
+		e.code = e.redactor.cleanText(code)
 	}
 	e.readMessage(r)
 }
 
 func (e *errorBody) readMessage(r *Record) {
-	if message, _, ok := find(r, errorTextNames, sentence); ok {
-		e.message = e.redactor.clean(message)
+	if message, _, ok := find(r, errorTextNames, readSentence); ok {
+		e.message = e.redactor.cleanText(message)
 	} else if message, _, ok := find(r, errorTextNames, AsWord); ok && e.message == "" && message != e.code {
-		e.message = e.redactor.clean(message)
+		e.message = e.redactor.cleanText(message)
 	}
 }
 
@@ -112,8 +112,8 @@ func code(s string) (string, bool) {
 	return s, s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool { return !isCode(r) }) && strings.ContainsFunc(s, unicode.IsLetter)
 }
 
-// sentence returns v as text, and reports whether the text has more than one word.
-func sentence(v JSON) (string, bool) {
+// readSentence returns v as text, and reports whether the text has more than one word.
+func readSentence(v JSON) (string, bool) {
 	s, ok := AsWord(v)
 	return s, ok && strings.ContainsRune(s, ' ')
 }
@@ -124,46 +124,46 @@ const (
 	maxViolationDepth = 4
 )
 
-// readViolations collects the invalid fields in v, which is an error or a part of one. The parameter list is the folded name
-// (see [Fold]) of the member that contains v, or "" if v is the error itself.
-func (e *errorBody) readViolations(v JSON, list string, depth int) {
+// readViolations collects the invalid fields in v, which is an error or a part of one. listName is the folded name (see [Fold])
+// of the member that contains v, or "" if v is the error itself.
+func (e *errorBody) readViolations(v JSON, listName string, depth int) {
 	if depth > maxViolationDepth {
 		return
 	}
-	if text, ok := AsText(v); ok && slices.Contains(listsOfFields, list) {
-		e.violate(text, "")
+	if text, ok := AsText(v); ok && slices.Contains(listsOfFields, listName) {
+		e.addViolation(text, "")
 	}
 	items, _ := v.Items()
 	for _, item := range items {
-		e.readViolations(item, list, depth+1)
+		e.readViolations(item, listName, depth+1)
 	}
 	if r, ok := NewRecord(v); ok {
-		e.readViolationRecord(r, list, depth)
+		e.readViolationRecord(r, listName, depth)
 	}
 }
 
 // readViolationRecord reads an object that describes one invalid field, contains lists of invalid fields, or has field names as
 // its member names.
-func (e *errorBody) readViolationRecord(r *Record, list string, depth int) {
+func (e *errorBody) readViolationRecord(r *Record, listName string, depth int) {
 	fieldNames := violationFields
-	if list == "" { // at the top level, "name" and "path" refer to the error or the request
+	if listName == "" { // at the top level, "name" and "path" refer to the error or the request
 		fieldNames = ownFieldNames
 	}
 	if field, ok := takeMember(r, fieldNames, fieldPath); ok {
 		description, _, _ := find(r, violationTexts, AsWord)
-		e.violate(field, description)
+		e.addViolation(field, description)
 		return
 	}
 	found := len(e.violations)
 	for _, name := range slices.Concat(violationLists, anyErrorWrapper) {
 		if member, ok := r.get(name); ok {
-			if list == "" && slices.Contains(anyErrorWrapper, name) {
+			if listName == "" && slices.Contains(anyErrorWrapper, name) {
 				name = ""
 			}
 			e.readViolations(member, name, depth+1)
 		}
 	}
-	if len(e.violations) == found && slices.Contains(keyedByField, list) {
+	if len(e.violations) == found && slices.Contains(keyedByField, listName) {
 		e.readKeyed(r)
 	}
 }
@@ -176,7 +176,7 @@ func (e *errorBody) readKeyed(r *Record) {
 			continue
 		}
 		if description, ok := fieldText(m.Value); ok {
-			e.violate(m.Name, description)
+			e.addViolation(m.Name, description)
 		}
 	}
 }
@@ -210,11 +210,11 @@ func fieldPath(v JSON) (string, bool) {
 	return path, path != ""
 }
 
-// violate adds a violation, unless the field already has one or there are already maxViolations.
-func (e *errorBody) violate(field, description string) {
+// addViolation adds a violation, unless the field already has one or there are already maxViolations.
+func (e *errorBody) addViolation(field, description string) {
 	v := Violation{
-		Field:       clamp(e.redactor.clean(contractField(e.op, field)), maxViolationText),
-		Description: clamp(e.redactor.clean(description), maxViolationText),
+		Field:       clamp(e.redactor.cleanText(contractField(e.op, field)), maxViolationText),
+		Description: clamp(e.redactor.cleanText(description), maxViolationText),
 	}
 	same := func(other Violation) bool { return other.Field == v.Field }
 	if len(e.violations) < maxViolations && !slices.ContainsFunc(e.violations, same) {

@@ -50,7 +50,7 @@ var routeStatuses = map[string]map[int]Kind{
 func answerError(op string, resp *http.Response, redact *redactor) *Error {
 	var body []byte
 	if resp.StatusCode != http.StatusSwitchingProtocols { // reading the body of a 101 could block forever, because that body is the connection itself
-		if reader, err := bounded(resp, maxFailure); err == nil {
+		if reader, err := boundedReader(resp, maxFailure); err == nil {
 			body, _ = io.ReadAll(reader)
 		}
 	}
@@ -62,7 +62,7 @@ func answerError(op string, resp *http.Response, redact *redactor) *Error {
 		Code:       detail.code,
 		Message:    detail.message,
 		Own:        detail.own,
-		AboutKey:   op == OpCreate && detail.mentions(aboutKey),
+		AboutKey:   op == OpCreate && detail.containsWord(aboutKey),
 		RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now()),
 	}
 	if e.Kind == KindInvalidInput {

@@ -98,7 +98,7 @@ func TestEachHTTPStatusMapsToItsErrorKind(t *testing.T) {
 			}
 			t.Run(fmt.Sprint(op, row.status, row.body), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					err := call(t.Context(), newTestClient(t, answering(row.status, "text/plain", row.body)))
+					err := call(t.Context(), newTestClient(t, answeringTransport(row.status, "text/plain", row.body)))
 					e := asError(t, err)
 					if e.Kind != row.want || e.Op != op || e.Status != row.status {
 						t.Errorf("got %+v, want the kind %v", e, row.want)
@@ -111,7 +111,7 @@ func TestEachHTTPStatusMapsToItsErrorKind(t *testing.T) {
 
 func TestRedirectOrNotFoundErrorSuggestsCheckingBaseURL(t *testing.T) {
 	for _, status := range []int{302, 404} {
-		err := calls[opModels](t.Context(), newTestClient(t, answering(status, "text/html", `<html>`)))
+		err := calls[opModels](t.Context(), newTestClient(t, answeringTransport(status, "text/html", `<html>`)))
 		if e := asError(t, err); !strings.Contains(e.Message, "check the base URL") {
 			t.Errorf("%d: got %q", status, e.Message)
 		}
@@ -121,7 +121,7 @@ func TestRedirectOrNotFoundErrorSuggestsCheckingBaseURL(t *testing.T) {
 func TestUnreadableOrderResponseLeavesOutcomeUnknown(t *testing.T) {
 	for _, status := range []int{200, 201, 202, 204, 206} {
 		for _, body := range []string{``, `{}`, `<html>`, `{"id":null,"status":"queued"}`, `{"id":"g`} {
-			err := calls[OpCreate](t.Context(), newTestClient(t, answering(status, "application/json", body)))
+			err := calls[OpCreate](t.Context(), newTestClient(t, answeringTransport(status, "application/json", body)))
 			if e := asError(t, err); e.Kind != KindOutcomeUnknown || e.Err == nil || e.Status != status {
 				t.Errorf("%d %s: got %+v", status, body, e)
 			}
@@ -158,7 +158,7 @@ func TestErrorResponseIsParsedInEveryFormat(t *testing.T) {
 		"limit inside a character":    {"text/plain", "x" + long[:2000], "", "x" + long[:1022]},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := calls[opQuote](t.Context(), newTestClient(t, answering(400, c.contentType, c.body)))
+			err := calls[opQuote](t.Context(), newTestClient(t, answeringTransport(400, c.contentType, c.body)))
 			if e := asError(t, err); e.Code != c.code || e.Message != c.message {
 				t.Errorf("got %q %.80q, want %q %.80q", e.Code, e.Message, c.code, c.message)
 			}
@@ -210,7 +210,7 @@ func TestInvalidFieldIsFoundInEveryErrorFormat(t *testing.T) {
 		`[{"field":"prompt"}]`:                                                          nil,
 		`{"details":` + strings.Repeat(`[`, 50) + `"x"` + strings.Repeat(`]`, 50) + `}`: nil,
 	} {
-		err := calls[opQuote](t.Context(), newTestClient(t, answering(400, "application/json", body)))
+		err := calls[opQuote](t.Context(), newTestClient(t, answeringTransport(400, "application/json", body)))
 		if diff := cmp.Diff(want, asError(t, err).Violations); diff != "" {
 			t.Errorf("%s: %s", body, diff)
 		}
@@ -222,11 +222,11 @@ func TestViolationsAreLimitedInNumberAndLength(t *testing.T) {
 	for i := range 100 {
 		list = append(list, fmt.Sprintf(`{"field":"f%d%s","message":"%s"}`, i, strings.Repeat("y", 300), strings.Repeat("x", 300)))
 	}
-	err := calls[opQuote](t.Context(), newTestClient(t, answering(422, "application/json", "["+strings.Join(list, ",")+"]")))
+	err := calls[opQuote](t.Context(), newTestClient(t, answeringTransport(422, "application/json", "["+strings.Join(list, ",")+"]")))
 	if got := asError(t, err).Violations; len(got) != 0 {
 		t.Errorf("a bare list: got %d violations, want 0", len(got))
 	}
-	err = calls[opQuote](t.Context(), newTestClient(t, answering(422, "application/json", `{"errors":[`+strings.Join(list, ",")+"]}")))
+	err = calls[opQuote](t.Context(), newTestClient(t, answeringTransport(422, "application/json", `{"errors":[`+strings.Join(list, ",")+"]}")))
 	e := asError(t, err)
 	if len(e.Violations) != maxViolations {
 		t.Errorf("got %d violations, want %d", len(e.Violations), maxViolations)
@@ -240,7 +240,7 @@ func TestViolationsAreLimitedInNumberAndLength(t *testing.T) {
 
 func TestInvalidFieldNameDependsOnRoute(t *testing.T) {
 	for op, want := range map[string]string{opModel: "model_id", opGeneration: "generation_id", opQuote: "inputs.id"} {
-		err := calls[op](t.Context(), newTestClient(t, answering(400, "application/json", `{"details":{"field":"id"}}`)))
+		err := calls[op](t.Context(), newTestClient(t, answeringTransport(400, "application/json", `{"details":{"field":"id"}}`)))
 		if got := asError(t, err).Violations; len(got) != 1 || got[0].Field != want {
 			t.Errorf("%s: got %+v, want %s", op, got, want)
 		}

@@ -14,7 +14,7 @@ func readGeneration(a answer, requestedID string) (Generation, error) {
 		return Generation{}, err
 	}
 	if r.score(generationWeights) == 0 || isEnvelope(r) {
-		return Generation{}, a.malformed("no record with a status or an identifier")
+		return Generation{}, a.malformedError("no record with a status or an identifier")
 	}
 	g, _ := newGeneration(a, r, requestedID)
 	return g, nil
@@ -42,15 +42,15 @@ func readCreated(a answer) (Generation, error) {
 		return Generation{}, err
 	}
 	if !certain {
-		return Generation{}, a.malformed("more than one possible generation ID")
+		return Generation{}, a.malformedError("more than one possible generation ID")
 	}
 	status, _, stated := find(r, statusNames, AsWord)
 	g, ok := newGeneration(a, r, "")
 	switch {
 	case !ok || !CanBeNamed(g.ID):
-		return Generation{}, a.malformed("no generation ID that callers can use")
+		return Generation{}, a.malformedError("no generation ID that callers can use")
 	case errorStatuses[statusKey(status)]:
-		return Generation{}, a.malformed("the status describes an error, not a generation: " + a.redactor.clean(status))
+		return Generation{}, a.malformedError("the status describes an error, not a generation: " + a.redactor.cleanText(status))
 	}
 	if !stated {
 		g.State = StateQueued // the only status that the specification allows in the response to an order
@@ -60,13 +60,13 @@ func readCreated(a answer) (Generation, error) {
 
 // generationRecord finds the record of a generation in a body. certain is false if there is another possible ID in the body.
 func generationRecord(a answer, requestedID string) (r *Record, certain bool, err error) {
-	value, err := a.value()
+	value, err := a.parseBody()
 	if err != nil {
 		return nil, false, err
 	}
 	r, certain, ok := findGeneration(value, requestedID)
 	if !ok {
-		return nil, false, a.malformed("the body is not an object")
+		return nil, false, a.malformedError("the body is not an object")
 	}
 	return r, certain, nil
 }
@@ -94,7 +94,7 @@ func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
 		return nil, false, false
 	}
 	r = top.findObject(generationWrappers, generationWeights, 2)
-	found := candidates(nil, top, "", 0)
+	found := appendCandidates(nil, top, "", 0)
 	certain = len(found) < 2
 	if !certain {
 		var best candidate
@@ -105,18 +105,18 @@ func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
 	return r, certain && !twoIDs(r), true
 }
 
-// candidates appends r, followed by the objects nested in r, to the parameter found. It skips objects without an ID, and
-// returns the extended slice.
-func candidates(found []candidate, r *Record, wrapper string, depth int) []candidate {
+// appendCandidates appends r, followed by the objects nested in r, to list. It skips objects without an ID, and returns the
+// extended slice.
+func appendCandidates(list []candidate, r *Record, wrapper string, depth int) []candidate {
 	if id, by, ok := find(r, generationIDNames, asID); ok {
-		found = append(found, candidate{r, id, depth, wrapper, generationNames[wrapper] || generationNames[by.key]})
+		list = append(list, candidate{r, id, depth, wrapper, generationNames[wrapper] || generationNames[by.key]})
 	}
 	for _, name := range generationWrappers {
 		if inner, ok := r.object(name); ok && depth < 2 {
-			found = candidates(found, inner, name, depth+1)
+			list = appendCandidates(list, inner, name, depth+1)
 		}
 	}
-	return found
+	return list
 }
 
 // choose returns the candidate that is the record of the generation. It applies the first of these criteria that
@@ -127,8 +127,8 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 //   - All candidates have the same ID.
 //   - The candidate is nested in another object, and has a known status.
 //
-// The function returns false if no criterion is met, or if candidates with different IDs meet the applied criterion. It also
-// returns false if a nested candidate that meets the last criterion is only a part of the outermost candidate.
+// choose returns false if no criterion is met, or if candidates with different IDs meet the applied criterion. It also returns
+// false if a nested candidate that meets the last criterion is only a part of the outermost candidate.
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
@@ -136,41 +136,41 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 			found[i].id = requestedID // an object can have several IDs, and c.id may be a different one
 		}
 	}
-	if best, ok := pick(found, func(c candidate) bool { return c.id == requestedID }); ok {
+	if best, ok := bestCandidate(found, func(c candidate) bool { return c.id == requestedID }); ok {
 		return best, true
 	}
 	if slices.ContainsFunc(found, func(c candidate) bool { return c.isGeneration }) {
-		return pick(found, func(c candidate) bool { return c.isGeneration })
+		return bestCandidate(found, func(c candidate) bool { return c.isGeneration })
 	}
-	if best, ok := pick(found, func(candidate) bool { return true }); ok {
+	if best, ok := bestCandidate(found, func(candidate) bool { return true }); ok {
 		return best, true
 	}
-	best, ok := pick(found, func(c candidate) bool { return c.depth > outer.depth && hasKnownStatus(c.Record) })
-	return best, ok && !best.partOf(outer)
+	best, ok := bestCandidate(found, func(c candidate) bool { return c.depth > outer.depth && hasKnownStatus(c.Record) })
+	return best, ok && !best.isPartOf(outer)
 }
 
-// The function pick returns the best of the candidates c for which fits(c) is true. This is the last candidate with a known
-// status that can't be only a part of the generation: see [candidate.partOf]. If there is no such candidate, the first one is
-// the best. The result ok is false if fits selects no candidate, or if the selected candidates have different IDs.
-func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
+// bestCandidate returns the best of the candidates c for which isEligible(c) is true. This is the last candidate with a known
+// status that can't be only a part of the generation: see [candidate.isPartOf]. If there is no such candidate, the first one is
+// the best. bestCandidate returns false if no candidate is eligible, or if the eligible candidates have different IDs.
+func bestCandidate(found []candidate, isEligible func(candidate) bool) (best candidate, ok bool) {
 	for _, c := range found {
 		switch {
-		case !fits(c):
+		case !isEligible(c):
 		case !ok:
 			best, ok = c, true
 		case c.id != best.id:
 			return best, false
-		case hasKnownStatus(c.Record) && !c.partOf(best):
+		case hasKnownStatus(c.Record) && !c.isPartOf(best):
 			best = c
 		}
 	}
 	return best, ok
 }
 
-// The method partOf reports whether the candidate c may be only a part of the generation that the parameter whole contains.
-// This is the case if whole has a known status, and c is in a member whose name is in looseMembers.
-func (c candidate) partOf(whole candidate) bool {
-	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
+// isPartOf reports whether the candidate c may be only a part of the generation in container. This is the case if container has
+// a known status, and c is in a member whose name is in looseMembers.
+func (c candidate) isPartOf(container candidate) bool {
+	return hasKnownStatus(container.Record) && looseMembers[c.wrapper]
 }
 
 // hasKnownStatus reports whether the record's status is in the table of states.
@@ -199,10 +199,10 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 		return g, false
 	}
 	g.Status, g.State = takeStatus(r)
-	g.Status = a.redactor.clean(g.Status)
+	g.Status = a.redactor.cleanText(g.Status)
 	g.ModelID, _ = takeMember(r, modelOfNames, asID)
 	g.Inputs, _ = takeMember(r, inputsNames, asObject) // secrets are removed from Extra, but not from the inputs, because the caller sent the inputs
-	if cost := optional(takeMember(r, costNames, asInteger)); !inOtherUnits(r) {
+	if cost := optionalPointer(takeMember(r, costNames, asInteger)); !inOtherUnits(r) {
 		g.CostCents = cost
 	}
 	g.CreateTime, _ = takeMember(r, createTimeNames, asTime)
@@ -213,7 +213,7 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	case StateSucceeded:
 		g.Text, g.File = takeResult(r, requestedID != "")
 	case StateFailed, StateRefunded:
-		g.FailureMessage = a.redactor.clean(takeFailure(r))
+		g.FailureMessage = a.redactor.cleanText(takeFailure(r))
 	}
 	g.Extra = extraOf(r)
 	return g, true
@@ -262,14 +262,14 @@ func statusKey(status string) string {
 //
 //   - A record with a URL has a file.
 //   - A record with a text but no URL has no file.
-//   - A record with neither has a file if it contains the file's type or size, or if full is true.
+//   - A record with neither has a file if it contains the file's type or size, or if isComplete is true.
 //
-// The parameter full is false for a record from a list, which may omit fields. An empty text next to a file is not a result.
-func takeResult(r *Record, full bool) (*string, *File) {
+// isComplete is false for a record from a list, which may omit fields. An empty text next to a file is not a result.
+func takeResult(r *Record, isComplete bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)
 	answer, written := takeMember(r, textOutputNames, AsText)
 	file, described := takeFile(r)
-	if !located && (written || !full && !described) {
+	if !located && (written || !isComplete && !described) {
 		file = nil
 	}
 	if written && (answer != "" || file == nil) {
@@ -281,7 +281,7 @@ func takeResult(r *Record, full bool) (*string, *File) {
 // takeFile reads the type and size of a file. It returns false if the record contains neither.
 func takeFile(r *Record) (*File, bool) {
 	contentType, typed := takeMember(r, contentTypeNames, AsWord)
-	size := optional(takeMember(r, contentSizeNames, asInteger))
+	size := optionalPointer(takeMember(r, contentSizeNames, asInteger))
 	return &File{ContentType: contentType, SizeBytes: size}, typed || size != nil
 }
 

@@ -56,9 +56,9 @@ func (v JSON) Items() (items []JSON, ok bool) {
 	return items, true
 }
 
-// EachItem calls the function do for each item of an array. It stops if do returns false.
-func (v JSON) EachItem(do func(JSON) bool) {
-	gjson.Parse(string(v)).ForEach(func(_, item gjson.Result) bool { return do(JSON(item.Raw)) })
+// EachItem calls fn for each item of an array. It stops if fn returns false.
+func (v JSON) EachItem(fn func(JSON) bool) {
+	gjson.Parse(string(v)).ForEach(func(_, item gjson.Result) bool { return fn(JSON(item.Raw)) })
 }
 
 // Member is a member of an object.
@@ -75,13 +75,13 @@ func (v JSON) Members() (members []Member) {
 	return slices.CompactFunc(members, func(a, b Member) bool { return a.Name == b.Name })
 }
 
-// Each calls the function do for each member of an object, in the order in which the catalog sent the members.
-func (v JSON) Each(do func(Member)) {
+// Each calls fn for each member of an object, in the order in which the catalog sent the members.
+func (v JSON) Each(fn func(Member)) {
 	if v.Kind() != '{' {
 		return
 	}
 	gjson.Parse(string(v)).ForEach(func(name, value gjson.Result) bool {
-		do(Member{unquoted(name.Raw), JSON(value.Raw)})
+		fn(Member{unquoted(name.Raw), JSON(value.Raw)})
 		return true
 	})
 }
@@ -151,7 +151,7 @@ func asValue(v JSON) (Value, bool) {
 	if v.IsNull() {
 		return nil, false
 	}
-	return writer{}.value(nil, v, false, maxDepth-1)
+	return writer{}.appendValue(nil, v, false, maxDepth-1)
 }
 
 // asObject returns v in canonical form. It returns nil and false if v is not an object.

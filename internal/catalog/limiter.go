@@ -60,7 +60,7 @@ func IsWanted(ctx context.Context) bool {
 // mayAcquire returns an error if a request can't be sent because the API key is invalid or ctx is done. The request must then
 // not wait for a permit.
 func mayAcquire(ctx context.Context, cred Credential, op string) error {
-	if !printable(cred.APIKey().Reveal()) {
+	if !isPrintable(cred.APIKey().Reveal()) {
 		return &Error{
 			Kind: KindCredentialRejected, Op: op, SharedKey: cred.Shared,
 			Err: errors.New("the API key is empty or contains characters that are invalid in a header"),
@@ -107,7 +107,7 @@ func ResultOf(err error) limiter.Result {
 		return limiter.Result{Outcome: limiter.Capped}
 	case e.Status == http.StatusServiceUnavailable && e.RetryAfter > 0:
 		return limiter.Result{Outcome: limiter.Unavailable, RetryAfter: e.RetryAfter}
-	case temporary(err):
+	case isTemporary(err):
 		return limiter.Result{Outcome: limiter.Failed}
 	}
 	return limiter.Result{Outcome: limiter.Rejected}

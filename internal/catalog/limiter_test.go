@@ -107,7 +107,7 @@ func TestOwnersShareRequestRateInProportionToWeight(t *testing.T) {
 
 func TestListRequestWaitsForEndOfPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newTestClient(t, answering(200, "application/json", `[{"id":"g1","status":"queued"}]`))
+		c := newTestClient(t, answeringTransport(200, "application/json", `[{"id":"g1","status":"queued"}]`))
 		permit, err := c.Limiter(testCredential.Tenant).Acquire(t.Context(), limiter.Request{})
 		if err != nil {
 			t.Fatal(err)

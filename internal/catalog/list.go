@@ -61,7 +61,7 @@ func (l *List) Find(id string) (v Version, ok bool) {
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
 	var list *List
 	err := c.upstream.retry(ctx, cred, func(ctx context.Context) (err error) {
-		list, err = c.lists.get(ctx, c, cred, since)
+		list, err = c.lists.recentList(ctx, c, cred, since)
 		return err
 	})
 	return list, err
@@ -103,15 +103,15 @@ func readList(a answer) (*List, error) {
 		all = append(all, one)
 	}
 	if len(all) == 0 && len(items) > 0 {
-		return nil, a.malformed("no record in the list has a readable ID")
+		return nil, a.malformedError("no record in the list has a readable ID")
 	}
 	list := NewList(all)
 	list.Cut = cut
 	return list, nil
 }
 
-// readItem reads one record of a list. The parameter room is the remaining space in bytes. Fields that are too long for this
-// space are omitted.
+// readItem reads one record of a list. room is the remaining space in bytes. Fields that are too long for this space are
+// omitted.
 func readItem(a answer, item JSON, room int) (Version, bool) {
 	r, _, ok := findGeneration(a.redactor.redact(item), "")
 	if !ok {

@@ -63,7 +63,7 @@ func TestListRedactsCurrentAPIKeyAfterRotation(t *testing.T) {
 	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"} // each list must redact only the key with which it was requested
 	now := 0
 	shared := Shared(func() Secret { return NewSecret(keys[now]) })
-	c := newTestClient(t, answering(200, "application/json", `[{"id":"g1","status":"queued","one":"`+keys[0]+`","other":"`+keys[1]+`"}]`))
+	c := newTestClient(t, answeringTransport(200, "application/json", `[{"id":"g1","status":"queued","one":"`+keys[0]+`","other":"`+keys[1]+`"}]`))
 	for _, now = range []int{0, 1, 0, 0} {
 		list, err := c.List(t.Context(), shared, time.Now())
 		if err != nil {

@@ -36,9 +36,9 @@ func (r listRead) isUsable(since time.Time) bool {
 	return !r.start.IsZero() && !r.start.Before(since) && (r.list != nil || responded)
 }
 
-// The method get returns a list that was requested at most one second ago, and at or after the given time. If the caller that
+// recentList returns a list that was requested at most one second ago, and at or after the given time. If the caller that
 // started a read is canceled, the read is canceled too, and another waiting caller starts a new read.
-func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.Time) (*List, error) {
+func (l *lists) recentList(ctx context.Context, c *Client, cred Credential, since time.Time) (*List, error) {
 	now := time.Now()
 	if oldest := now.Add(-listAge); since.Before(oldest) {
 		since = oldest
@@ -52,7 +52,7 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 		isOwn := false
 		reading := l.reads.DoChan(string(cred.Tenant), func() (any, error) {
 			isOwn = true
-			return l.read(ctx, c, cred, since), nil
+			return l.readList(ctx, c, cred, since), nil
 		})
 		select {
 		case got := <-reading:
@@ -64,9 +64,9 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 	}
 }
 
-// The method read returns the stored list if it was requested at or after the given time. Otherwise it requests the list again,
+// readList returns the stored list if it was requested at or after the given time. Otherwise it requests the list again,
 // and stores it if the request succeeds.
-func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time.Time) listRead {
+func (l *lists) readList(ctx context.Context, c *Client, cred Credential, since time.Time) listRead {
 	l.mu.Lock()
 	latest := l.all[cred.Tenant]
 	l.mu.Unlock()
@@ -75,14 +75,14 @@ func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time
 	}
 	next := c.requestList(ctx, cred)
 	if next.err == nil {
-		l.store(cred.Tenant, next)
+		l.storeList(cred.Tenant, next)
 	}
 	return next
 }
 
-// The method store keeps a list until one second after it was requested. It does nothing if a list that was requested later is
+// storeList keeps a list until one second after it was requested. It does nothing if a list that was requested later is
 // already stored.
-func (l *lists) store(tenant Tenant, r listRead) {
+func (l *lists) storeList(tenant Tenant, r listRead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all[tenant].start.After(r.start) {
@@ -101,5 +101,5 @@ func (l *lists) store(tenant Tenant, r listRead) {
 // invalidate ensures that later calls request a tenant's list again.
 func (l *lists) invalidate(tenant Tenant) {
 	l.reads.Forget(string(tenant))
-	l.store(tenant, listRead{start: time.Now()})
+	l.storeList(tenant, listRead{start: time.Now()})
 }

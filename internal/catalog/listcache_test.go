@@ -19,9 +19,9 @@ func (l *lists) size() int {
 }
 
 // slowLister returns a client of a simulated catalog, and a counter of the requests that the catalog has received. The
-// catalog takes half a second for each response. The function answer returns the status and the body of the response to the
-// n-th request.
-func slowLister(t *testing.T, answer func(n int64, r *http.Request) (int, string)) (*Client, *atomic.Int64) {
+// catalog takes half a second for each response. respond returns the status and the body of the response to the n-th
+// request.
+func slowLister(t *testing.T, respond func(n int64, r *http.Request) (int, string)) (*Client, *atomic.Int64) {
 	asked := new(atomic.Int64)
 	return newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 		n := asked.Add(1)
@@ -30,7 +30,7 @@ func slowLister(t *testing.T, answer func(n int64, r *http.Request) (int, string
 		case <-r.Context().Done():
 			return nil, r.Context().Err()
 		}
-		status, body := answer(n, r)
+		status, body := respond(n, r)
 		return reply(r, status, nil, body), nil
 	})).Polls(), asked
 }

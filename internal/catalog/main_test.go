@@ -30,8 +30,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answering returns a transport that returns the same response to every request.
-func answering(status int, contentType, body string) roundTrip {
+// answeringTransport returns a transport that returns the same response to every request.
+func answeringTransport(status int, contentType, body string) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		return reply(r, status, http.Header{"Content-Type": {contentType}}, body), nil
 	}
@@ -95,9 +95,9 @@ func asError(t testing.TB, err error) *Error {
 	return e
 }
 
-// wire is a server that sends raw bytes over in-memory connections, which work in a synctest bubble. The function
-// answer writes the complete response to request number n, counted from 0. If reused is false, the connection is closed
-// after each response.
+// wire is a server that sends raw bytes over in-memory connections, which work in a synctest bubble. It calls answer to
+// write the complete response to request number n, counted from 0. If reused is false, the connection is closed after
+// each response.
 type wire struct {
 	mu       sync.Mutex
 	requests []*http.Request

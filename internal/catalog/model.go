@@ -30,20 +30,20 @@ func readModels(a answer) ([]Model, error) {
 		}
 	}
 	if len(models) == 0 && len(items) > 0 {
-		return nil, a.malformed("no model in the list has a readable ID")
+		return nil, a.malformedError("no model in the list has a readable ID")
 	}
 	return models, nil
 }
 
 // readModel reads one model. The input fields may be inside the model's record, or next to it in the body.
 func readModel(a answer, requestedID string) (Model, error) {
-	value, err := a.value()
+	value, err := a.parseBody()
 	if err != nil {
 		return Model{}, err
 	}
 	r, ok := unwrap(value, modelWrappers, modelWeights)
 	if !ok || r.score(modelWeights) == 0 {
-		return Model{}, a.malformed("no model record in the body")
+		return Model{}, a.malformedError("no model record in the body")
 	}
 	m, _ := newModel(a, r, requestedID)
 	if top, ok := NewRecord(value); ok && len(m.Fields) == 0 {
@@ -140,10 +140,10 @@ func fieldList(items []JSON) ([]InputField, bool) {
 	return fields, true
 }
 
-// fieldObject reads an object that maps the name of each input field to its description, or only to its type. If saysRequired
-// is true, the parameter required contains the names of the required fields. It is used only for fields whose own description
-// does not state whether they are required. Required fields are returned first.
-func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool) {
+// fieldObject reads an object that maps the name of each input field to its description, or only to its type. If hasRequired is
+// true, requiredNames contains the names of the required fields. It is used only for fields whose own description does not
+// state whether they are required. Required fields are returned first.
+func fieldObject(v JSON, requiredNames []JSON, hasRequired bool) ([]InputField, bool) {
 	var first, others []InputField
 	for _, m := range v.Members() {
 		if kind, ok := AsWord(m.Value); ok {
@@ -154,8 +154,8 @@ func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool
 			return nil, false
 		}
 		field := newField(r, m.Name)
-		if saysRequired && field.Required == nil {
-			field.Required = new(slices.ContainsFunc(required, func(v JSON) bool { name, ok := AsText(v); return ok && name == m.Name }))
+		if hasRequired && field.Required == nil {
+			field.Required = new(slices.ContainsFunc(requiredNames, func(v JSON) bool { name, ok := AsText(v); return ok && name == m.Name }))
 		}
 		if field.Required != nil && *field.Required {
 			first = append(first, field)
@@ -175,8 +175,8 @@ func newField(r *Record, name string) InputField {
 	f.Default, _ = takeMember(r, defaultNames, asValue)
 	f.Allowed = takeAllowed(r)
 	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // the minimum and maximum of other types, such as strings, limit the length
-		f.Minimum = optional(takeMember(r, minimumNames, asFloat))
-		f.Maximum = optional(takeMember(r, maximumNames, asFloat))
+		f.Minimum = optionalPointer(takeMember(r, minimumNames, asFloat))
+		f.Maximum = optionalPointer(takeMember(r, maximumNames, asFloat))
 	}
 	f.Extra = extraOf(r)
 	return f
@@ -220,7 +220,7 @@ func takeRequired(r *Record) *bool {
 		return &required
 	}
 	not, ok := takeMember(r, optionalNames, asBool)
-	return optional(!not, ok)
+	return optionalPointer(!not, ok)
 }
 
 // takeAllowed reads the allowed values of an input field from its description. If the values have labels, the list is also
@@ -237,13 +237,13 @@ func takeAllowed(r *Record) []Value {
 	return values
 }
 
-// valuesBy returns a function that reads a list by calling the function read for each item. The returned function returns false
-// if the list is empty, or if read returns false for an item.
-func valuesBy(read func(JSON) (Value, bool)) func(JSON) ([]Value, bool) {
+// valuesBy returns a function that reads a list by calling readValue for each item. The returned function returns false if the
+// list is empty, or if readValue returns false for an item.
+func valuesBy(readValue func(JSON) (Value, bool)) func(JSON) ([]Value, bool) {
 	return func(v JSON) (values []Value, ok bool) {
 		items, _ := v.Items()
 		for _, item := range items {
-			value, ok := read(item)
+			value, ok := readValue(item)
 			if !ok {
 				return nil, false
 			}

@@ -75,13 +75,13 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 		g, err = readCreated(a)
 		return err
 	})
-	posted, err := outcome(err)
+	posted, err := classifyOutcome(err)
 	return g, posted, err
 }
 
-// outcome classifies the result of an attempt. If an error does not show whether the order was accepted, outcome changes the
-// kind of the error to [KindOutcomeUnknown].
-func outcome(err error) (Posted, error) {
+// classifyOutcome classifies the result of an attempt. If an error does not show whether the order was accepted,
+// classifyOutcome changes the kind of the error to [KindOutcomeUnknown].
+func classifyOutcome(err error) (Posted, error) {
 	if err == nil {
 		return Answered, nil
 	}
@@ -89,7 +89,7 @@ func outcome(err error) (Posted, error) {
 	if !ok {
 		return Unknown, &Error{Kind: KindOutcomeUnknown, Op: OpCreate, Err: err}
 	}
-	isOpen := e.Kind == KindUnavailable || e.Kind == KindMalformed || !certainlyRefused(e.Status)
+	isOpen := e.Kind == KindUnavailable || e.Kind == KindMalformed || !isCertainlyRefused(e.Status)
 	if isOpen {
 		open := *e
 		open.Kind = KindOutcomeUnknown
@@ -122,11 +122,11 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	return fmt.Appendf(nil, `{"modelId":%s,"inputs":%s}`, id, inputs), nil
 }
 
-// certainlyRefused reports whether an error with this HTTP status proves that the order was not placed. This is true for a 4xx,
-// and for a 307 or 308, which asks the client to send the same request to another address. Any other redirect may mean that the
-// order was placed (RFC 9110, 15.4). For status 0, which means that there was no response, the result is also true, although a
-// [KindUnavailable] proves nothing. The caller must therefore check for this kind too.
-func certainlyRefused(status int) bool {
+// isCertainlyRefused reports whether an error with this HTTP status proves that the order was not placed. This is true for a
+// 4xx, and for a 307 or 308, which asks the client to send the same request to another address. Any other redirect may mean
+// that the order was placed (RFC 9110, 15.4). For status 0, which means that there was no response, the result is also true,
+// although a [KindUnavailable] proves nothing. The caller must therefore check for this kind too.
+func isCertainlyRefused(status int) bool {
 	switch status {
 	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		return true

@@ -47,10 +47,10 @@ func withOwner(ctx context.Context, owner string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }
 
-// The method send sends a request over the connections of one API key. The parameter authorization is the Authorization header
-// with this API key. The request itself need not contain the header. It counts as in flight until the response body is closed.
-// The pool divides its maximum number of requests in flight among API keys and owners.
-func (p *pool) send(r *http.Request, authorization string) (*http.Response, error) {
+// sendPooled sends a request over the connections of one API key. authorization is the Authorization header with this API key.
+// The request itself need not contain the header. It counts as in flight until the response body is closed. The pool divides
+// its maximum number of requests in flight among API keys and owners.
+func (p *pool) sendPooled(r *http.Request, authorization string) (*http.Response, error) {
 	key := sha256.Sum256([]byte(authorization))
 	owner, _ := r.Context().Value(ownerKey{}).(string)
 	permit, err := p.limiter.Acquire(r.Context(), limiter.Request{Owner: string(key[:]) + owner})

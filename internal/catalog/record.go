@@ -26,14 +26,14 @@ func NewRecord(v JSON) (*Record, bool) {
 		return nil, false
 	}
 	r := &Record{sent: v, picked: make([]picked, 0, 12)}
-	v.Each(r.pick)
+	v.Each(r.addMember)
 	return r, true
 }
 
-// The method pick adds a member to the index under its key, which is the folded form of its name (see [Fold]). If members with
+// addMember adds a member to the index under its key, which is the folded form of its name (see [Fold]). If members with
 // different names have the same key, the index contains the member whose name sorts first. If members have the same name, the
 // index contains the last one.
-func (r *Record) pick(m Member) {
+func (r *Record) addMember(m Member) {
 	key := keyOf(m.Name)
 	if key == "" {
 		return
@@ -83,12 +83,12 @@ func (r *Record) object(key string) (*Record, bool) {
 	return NewRecord(v)
 }
 
-// find reads the members with the given names, in this order, until the function read returns true. It returns the value from
-// read, and the member. It skips members that are marked as taken, and does not mark the returned member.
-func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
+// find reads the members with the given names, in this order, until fn returns true for one of them. It returns the value from
+// fn, and the member. It skips members that are marked as taken, and does not mark the returned member.
+func find[T any](r *Record, names []string, fn func(JSON) (T, bool)) (value T, found *picked, ok bool) {
 	for _, name := range names {
 		if p := r.member(name); p != nil {
-			if value, ok := read(p.value); ok {
+			if value, ok := fn(p.value); ok {
 				return value, p, true
 			}
 		}
@@ -98,16 +98,16 @@ func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T,
 
 // takeMember is like [find], but instead of returning the member, it marks the member as taken. A taken member is omitted from
 // the Extra field of the result.
-func takeMember[T any](r *Record, names []string, read func(JSON) (T, bool)) (T, bool) {
-	value, found, ok := find(r, names, read)
+func takeMember[T any](r *Record, names []string, fn func(JSON) (T, bool)) (T, bool) {
+	value, found, ok := find(r, names, fn)
 	if ok {
 		found.taken = true
 	}
 	return value, ok
 }
 
-// optional returns a pointer to a value, or nil if ok is false.
-func optional[T any](value T, ok bool) *T {
+// optionalPointer returns a pointer to a value, or nil if ok is false.
+func optionalPointer[T any](value T, ok bool) *T {
 	if !ok {
 		return nil
 	}
@@ -195,12 +195,12 @@ func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool
 	if items, ok := onlyArray(members); ok {
 		return items, true
 	}
-	return keyed(members, weights)
+	return readKeyedObject(members, weights)
 }
 
-// keyed reads an object whose member names are the IDs of records. It returns the records sorted by ID. It returns false if
-// any value does not look like a record.
-func keyed(members []Member, weights []weight) ([]JSON, bool) {
+// readKeyedObject reads an object whose member names are the IDs of records. It returns the records sorted by ID. It returns
+// false if any value does not look like a record.
+func readKeyedObject(members []Member, weights []weight) ([]JSON, bool) {
 	items := make([]JSON, 0, len(members))
 	for _, m := range members {
 		r, ok := NewRecord(m.Value)

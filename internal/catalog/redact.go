@@ -60,12 +60,12 @@ func spellings(key string) []string {
 }
 
 // base64Core returns the part of an API key's Base64 encoding that does not depend on the bytes around the API key. Base64
-// encodes groups of three bytes. The length of the parameter before is the number of bytes between the start of a group and the
-// API key. Its content does not matter.
-func base64Core(encoding *base64.Encoding, before, key string) string {
-	text := encoding.EncodeToString([]byte(before + key))
-	first := (len(before)*8 + 5) / 6
-	last := (len(before) + len(key)) * 8 / 6
+// encodes groups of three bytes. The length of prefix is the number of bytes between the start of a group and the API key. Its
+// content does not matter.
+func base64Core(encoding *base64.Encoding, prefix, key string) string {
+	text := encoding.EncodeToString([]byte(prefix + key))
+	first := (len(prefix)*8 + 5) / 6
+	last := (len(prefix) + len(key)) * 8 / 6
 	return text[min(first, last):last]
 }
 
@@ -101,12 +101,12 @@ func (r *redactor) holdsKey(text string) bool {
 	return slices.ContainsFunc(r.forms(), func(form string) bool { return strings.Contains(lower, form) })
 }
 
-// hasWord reports whether a text has a word with at least the given length, in bytes. The parameter between contains the
-// characters that separate words. A text without such a word can't contain an API key of this length, because each spelling of
-// an API key is a single word and no shorter than the key.
-func hasWord(text string, length int, between string) bool {
+// hasWord reports whether a text has a word with at least the given length, in bytes. separators contains the characters that
+// separate words. A text without such a word can't contain an API key of this length, because each spelling of an API key is a
+// single word and no shorter than the key.
+func hasWord(text string, length int, separators string) bool {
 	for len(text) >= length {
-		space := strings.LastIndexAny(text[:length], between)
+		space := strings.LastIndexAny(text[:length], separators)
 		if space < 0 {
 			return true
 		}
@@ -115,8 +115,8 @@ func hasWord(text string, length int, between string) bool {
 	return false
 }
 
-// suspicious reports whether a text contains something that looks like an API key, or the marker that replaces an API key.
-func suspicious(text string) bool {
+// isSuspicious reports whether a text contains something that looks like an API key, or the marker that replaces an API key.
+func isSuspicious(text string) bool {
 	return strings.Contains(text, redacted) || mayBeKey(text) && keyLike.MatchString(text)
 }
 
@@ -133,9 +133,9 @@ func containsFold(text, word string) bool {
 	return false
 }
 
-// clean prepares a text for use in an error. It replaces API keys and control characters, and limits the text to 1 KiB of valid
-// UTF-8. For a text that contains HTML, clean returns "".
-func (r *redactor) clean(text string) string {
+// cleanText prepares a text for use in an error. It replaces API keys and control characters, and limits the text to 1 KiB of
+// valid UTF-8. For a text that contains HTML, cleanText returns "".
+func (r *redactor) cleanText(text string) string {
 	if isPlain(text) && !mayBeKey(text) && !r.holdsKey(text) {
 		return clamp(text, maxText)
 	}
@@ -143,7 +143,7 @@ func (r *redactor) clean(text string) string {
 	if html.MatchString(strings.TrimSpace(text)) {
 		return ""
 	}
-	text = keyLike.ReplaceAllString(r.without(text), redacted)
+	text = keyLike.ReplaceAllString(r.redactKey(text), redacted)
 	text = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
 			return ' '
@@ -167,7 +167,7 @@ func (r *redactor) redact(v JSON) JSON {
 	if isEscaped := strings.Contains(string(v), `\`); !isEscaped && (!hasWord(string(v), len(r.key), ` "`) || !r.holdsKey(string(v))) {
 		return v
 	}
-	clean, _ := writer{redactor: r}.value(nil, v, false, math.MaxInt)
+	clean, _ := writer{redactor: r}.appendValue(nil, v, false, math.MaxInt)
 	return JSON(clean)
 }
 
@@ -177,8 +177,8 @@ func (r *redactor) dropFrom(header http.Header) {
 	maps.DeleteFunc(header, func(_ string, values []string) bool { return slices.ContainsFunc(values, r.holdsKey) })
 }
 
-// The method without replaces each spelling of the API key with [redacted].
-func (r *redactor) without(text string) string {
+// redactKey replaces each spelling of the API key with [redacted].
+func (r *redactor) redactKey(text string) string {
 	if !r.holdsKey(text) {
 		return text
 	}

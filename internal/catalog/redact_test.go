@@ -41,7 +41,7 @@ func TestAPIKeyIsRedactedInErrorsInEveryEncoding(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := fmt.Sprintf("%+v", asError(t, calls[opQuote](t.Context(), newTestClient(t, answering(400, "application/json", string(body))))))
+			text := fmt.Sprintf("%+v", asError(t, calls[opQuote](t.Context(), newTestClient(t, answeringTransport(400, "application/json", string(body))))))
 			for _, secret := range []string{testKey, echo, "Abc123", "abc.def"} {
 				if strings.Contains(strings.ToLower(text), strings.ToLower(secret)) {
 					t.Errorf("the secret %q is in %s", secret, text)
@@ -69,7 +69,7 @@ func TestOrdinaryTextIsNotRedacted(t *testing.T) {
 		"wrong": {"The API key is missing, wrong or revoked."}, // the API key "wrong" is too short to be redacted
 	} {
 		for _, text := range texts {
-			if got := newRedactor(key).clean(text); got != text {
+			if got := newRedactor(key).cleanText(text); got != text {
 				t.Errorf("%q was redacted to %q", text, got)
 			}
 		}
@@ -82,10 +82,10 @@ func FuzzRedact(f *testing.F) {
 	f.Add("[redacted]", "x[redacted]y")
 	f.Add("k_live_abc", "a control character\x01 and k_live_abc")
 	f.Fuzz(func(t *testing.T, key, text string) {
-		if !printable(key) || len(key) < shortestKey {
+		if !isPrintable(key) || len(key) < shortestKey {
 			return
 		}
-		got := newRedactor(key).clean(text)
+		got := newRedactor(key).cleanText(text)
 		if len(got) > maxText || !utf8.ValidString(got) {
 			t.Errorf("got %d bytes, too long or invalid UTF-8", len(got))
 		}
@@ -179,7 +179,7 @@ func TestManyAPIKeysInLongTextAreRedactedQuickly(t *testing.T) {
 	const many = 500_000 // number of keys in the text; with one pass per key, the test would take minutes
 	text := strings.Repeat("Key-of-8 ", many)
 	began := time.Now()
-	got := newRedactor("key-of-8").without(text)
+	got := newRedactor("key-of-8").redactKey(text)
 	if want := strings.Repeat(redacted+" ", many); got != want || time.Since(began) > time.Minute {
 		t.Errorf("got %.40q after %v", got, time.Since(began))
 	}

@@ -43,22 +43,22 @@ func newElsewhere(hosts []string, base *http.Transport) *elsewhere {
 	return e
 }
 
-// The method follows reports whether the client may follow a redirect to the given URL.
-func (e *elsewhere) follows(to *url.URL) bool {
+// mayFollow reports whether the client may follow a redirect to the given URL.
+func (e *elsewhere) mayFollow(to *url.URL) bool {
 	return to.Scheme == "https" && to.User == nil && slices.Contains(e.hosts, strings.ToLower(to.Host))
 }
 
-// target returns the URL to which the response resp redirects the request r. A relative URL is resolved against the
-// parameter from, which is the URL that sent the response. The result ok is false if resp is not a redirect, if r does not
+// redirectTarget returns the URL to which the response resp redirects the request r. A relative URL is resolved against
+// responseURL, which is the URL that sent the response. redirectTarget returns false if resp is not a redirect, if r does not
 // request a result, or if the redirect must not be followed.
-func (e *elsewhere) target(r *request, from *url.URL, resp *http.Response) (to *url.URL, ok bool) {
+func (e *elsewhere) redirectTarget(r *request, responseURL *url.URL, resp *http.Response) (to *url.URL, ok bool) {
 	if resp == nil || r.op != opContent {
 		return nil, false
 	}
 	switch resp.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		to, err := from.Parse(resp.Header.Get("Location"))
-		return to, err == nil && resp.Header.Get("Location") != "" && e.follows(to)
+		to, err := responseURL.Parse(resp.Header.Get("Location"))
+		return to, err == nil && resp.Header.Get("Location") != "" && e.mayFollow(to)
 	}
 	return nil, false
 }
@@ -77,7 +77,7 @@ func (e *elsewhere) get(ctx context.Context, authorization string, r *request, t
 		case resp.StatusCode/100 == 2, resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 			return resp, nil
 		}
-		next, more := e.target(r, to, resp)
+		next, more := e.redirectTarget(r, to, resp)
 		_ = resp.Body.Close() // the body of the redirect is not needed
 		if !more {
 			return nil, &Error{Kind: KindUnavailable, Op: opContent, Status: resp.StatusCode, Message: "host of the result rejected the request", RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now())}
@@ -92,5 +92,5 @@ func (e *elsewhere) send(ctx context.Context, authorization string, r *request, 
 	req := &http.Request{Method: http.MethodGet, URL: to, Host: to.Host, Header: http.Header{}}
 	maps.Copy(req.Header, r.header)
 	maps.Copy(req.Header, sameHeader)
-	return e.pool.send(req.WithContext(ctx), authorization)
+	return e.pool.sendPooled(req.WithContext(ctx), authorization)
 }

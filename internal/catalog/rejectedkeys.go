@@ -29,9 +29,9 @@ type rejection struct {
 
 func newRejections() *rejections { return &rejections{all: map[Tenant]rejection{}} }
 
-// The method record stores whether the catalog accepted or rejected an API key. If rejectedLimit rejections are already stored,
+// recordOutcome stores whether the catalog accepted or rejected an API key. If rejectedLimit rejections are already stored,
 // it first deletes the rejections of forwarded API keys.
-func (r *rejections) record(cred Credential, err error) {
+func (r *rejections) recordOutcome(cred Credential, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {

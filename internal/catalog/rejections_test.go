@@ -12,7 +12,7 @@ func TestAPIKeyRejectionIsRememberedForSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{upstream: requester{rejections: newRejections()}}
 		rejection := &Error{Kind: KindCredentialRejected}
-		c.upstream.rejections.record(Credential{Tenant: "tenant"}, rejection)
+		c.upstream.rejections.recordOutcome(Credential{Tenant: "tenant"}, rejection)
 		time.Sleep(rejectedFor - time.Second)
 		if err := c.Rejection("tenant"); !errors.Is(err, rejection) {
 			t.Errorf("within %v, Rejection returned %v", rejectedFor, err)
@@ -44,7 +44,7 @@ func TestSharedAPIKeyRejectionExpires(t *testing.T) {
 			{shared, nil, 0, false},
 			{shared, &Error{Kind: KindCredentialRejected}, 0, true},
 		} {
-			c.upstream.rejections.record(step.cred, step.err)
+			c.upstream.rejections.recordOutcome(step.cred, step.err)
 			time.Sleep(step.wait)
 			if c.Rejected() != step.want {
 				t.Errorf("%v after the call result %v, Rejected returned %v", step.wait, step.err, !step.want)
@@ -55,9 +55,9 @@ func TestSharedAPIKeyRejectionExpires(t *testing.T) {
 
 func TestNumberOfRememberedRejectionsIsLimited(t *testing.T) {
 	r := newRejections()
-	r.record(Credential{Tenant: "shared", Shared: true}, &Error{Kind: KindCredentialRejected})
+	r.recordOutcome(Credential{Tenant: "shared", Shared: true}, &Error{Kind: KindCredentialRejected})
 	for n := range rejectedLimit + 10 {
-		r.record(Credential{Tenant: Tenant(fmt.Sprint(n))}, &Error{Kind: KindCredentialRejected})
+		r.recordOutcome(Credential{Tenant: Tenant(fmt.Sprint(n))}, &Error{Kind: KindCredentialRejected})
 	}
 	if len(r.all) > rejectedLimit || !r.find("shared").shared || r.find(Tenant(fmt.Sprint(rejectedLimit+9))).err == nil {
 		t.Errorf("%d rejections are remembered", len(r.all))

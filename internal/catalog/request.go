@@ -97,23 +97,23 @@ type requester struct {
 	jitter     *jitter
 }
 
-// The method attempt acquires a permit, and sends a request once. It then calls the function read with the response, unless the
-// request is a deletion.
-func (q *requester) attempt(ctx context.Context, cred Credential, r *request, read func(answer) error) error {
+// attemptOnce acquires a permit, and sends a request once. It then passes the response to handleAnswer, unless the request is a
+// deletion.
+func (q *requester) attemptOnce(ctx context.Context, cred Credential, r *request, handleAnswer func(answer) error) error {
 	permit, err := q.acquire(ctx, cred, r.op)
 	if err != nil {
 		return err
 	}
-	return q.attemptWith(ctx, permit, cred, r, read)
+	return q.attemptWith(ctx, permit, cred, r, handleAnswer)
 }
 
-// attemptWith is like attempt, but uses the given permit. It releases the permit only after the function read has returned, so
+// attemptWith is like attemptOnce, but uses the given permit. It releases the permit only after handleAnswer has returned, so
 // that permits also limit the number of responses in memory.
-func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cred Credential, r *request, read func(answer) error) (err error) {
+func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cred Credential, r *request, handleAnswer func(answer) error) (err error) {
 	defer func() { q.release(permit, cred, err) }()
 	timed, cancel := context.WithTimeoutCause(ctx, q.timeout, errNoAnswer)
 	defer cancel()
-	resp, redact, err := q.send(timed, ctx, permit, cred, r)
+	resp, redact, err := q.sendRequest(timed, ctx, permit, cred, r)
 	if err != nil {
 		return err
 	}
@@ -131,20 +131,20 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 	case err != nil:
 		return transportError(timed, ctx, r.op, err, redact)
 	}
-	return read(answer{op: r.op, status: resp.StatusCode, body: body, time: time.Now(), redactor: redact})
+	return handleAnswer(answer{op: r.op, status: resp.StatusCode, body: body, time: time.Now(), redactor: redact})
 }
 
-// The method send sends a request, and returns a 2xx response with an unread body. For a download, it also returns a 416
-// response, which can mean that no bytes remain. Any other response results in an error. The parameter timed is the context of
-// the attempt. Its parent, ctx, is the context of the caller.
+// sendRequest sends a request, and returns a 2xx response with an unread body. For a download, it also returns a 416 response,
+// which can mean that no bytes remain. Any other response results in an error. attemptCtx is the context of the attempt. Its
+// parent, ctx, is the context of the caller.
 //
-// The method releases the permit if it returns an error, or if the catalog redirects a download to another host. After each
+// sendRequest releases the permit if it returns an error, or if the catalog redirects a download to another host. After each
 // attempt that reached the transport and did not end with [KindBusy], it calls the function that was passed to
 // [Client.Reporting].
-func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
+func (q *requester) sendRequest(attemptCtx, ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)
-	req, err := q.newRequest(withOwner(timed, cred.Owner), key, r)
+	req, err := q.newRequest(withOwner(attemptCtx, cred.Owner), key, r)
 	if err != nil {
 		err = &Error{Kind: KindContract, Op: r.op, Err: err}
 	} else {
@@ -156,10 +156,10 @@ func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cre
 	}
 	resp, err := q.transport.RoundTrip(req)
 	pastEnd := err == nil && r.op == opContent && resp.StatusCode == http.StatusRequestedRangeNotSatisfiable
-	to, leads := q.elsewhere.target(r, req.URL, resp)
+	to, leads := q.elsewhere.redirectTarget(r, req.URL, resp)
 	switch {
 	case err != nil:
-		resp, err = nil, transportError(timed, ctx, r.op, err, redact)
+		resp, err = nil, transportError(attemptCtx, ctx, r.op, err, redact)
 	case leads:
 		resp.Body.Close()
 	case resp.StatusCode/100 != 2 && !pastEnd:
@@ -174,13 +174,13 @@ func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cre
 		q.release(permit, cred, err)
 	}
 	if KindOf(err) != KindBusy {
-		q.rejections.record(cred, err)
+		q.rejections.recordOutcome(cred, err)
 		q.called(ctx, cred, err)
 	}
 	if !leads {
 		return resp, redact, err
 	}
-	resp, err = q.elsewhere.get(withOwner(timed, cred.Owner), req.Header.Get("Authorization"), r, to)
+	resp, err = q.elsewhere.get(withOwner(attemptCtx, cred.Owner), req.Header.Get("Authorization"), r, to)
 	if ended := contextError(ctx); err != nil && ended != nil {
 		err = ended
 	}
@@ -193,7 +193,7 @@ var largestBodies = map[string]int64{opGenerations: maxList, opModels: maxModels
 // readBody reads the body of a response. The caller must call release after it has decoded the body, and also after an error.
 func (q *requester) readBody(ctx context.Context, op string, resp *http.Response) (body []byte, release func(), err error) {
 	release = func() {}
-	remaining, err := bounded(resp, cmp.Or(largestBodies[op], maxRecord))
+	remaining, err := boundedReader(resp, cmp.Or(largestBodies[op], maxRecord))
 	if err != nil {
 		return nil, release, err
 	}
@@ -217,9 +217,9 @@ func (q *requester) readBody(ctx context.Context, op string, resp *http.Response
 	return body, func() { q.decoding.Release(1); q.large.Release(1) }, nil
 }
 
-// bounded returns a reader for the body of a response. Reads fail after limit bytes. If Content-Length is larger than limit,
-// bounded itself returns an error.
-func bounded(resp *http.Response, limit int64) (io.Reader, error) {
+// boundedReader returns a reader for the body of a response. Reads fail after limit bytes. If Content-Length is larger than
+// limit, boundedReader itself returns an error.
+func boundedReader(resp *http.Response, limit int64) (io.Reader, error) {
 	if resp.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
@@ -280,7 +280,7 @@ func transportError(timed, ctx context.Context, op string, err error, redact *re
 	if cause := context.Cause(timed); cause != nil {
 		err = cause
 	}
-	return &Error{Kind: KindUnavailable, Op: op, Err: &redactedError{text: redact.clean(err.Error()), err: err}}
+	return &Error{Kind: KindUnavailable, Op: op, Err: &redactedError{text: redact.cleanText(err.Error()), err: err}}
 }
 
 // contextError returns the error of ctx if ctx is done, and otherwise nil. It also checks the deadline, because a dialer can
@@ -313,8 +313,8 @@ type answer struct {
 	redactor *redactor
 }
 
-// malformed returns the error for an unreadable response.
-func (a answer) malformed(why string) error {
+// malformedError returns the error for an unreadable response.
+func (a answer) malformedError(why string) error {
 	return &Error{Kind: KindMalformed, Op: a.op, Status: a.status, Err: errors.New(why)}
 }
 
@@ -322,20 +322,20 @@ func (a answer) malformed(why string) error {
 func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {
-		return nil, a.malformed(err.Error())
+		return nil, a.malformedError(err.Error())
 	}
 	items, ok := findList(body, names, weights, maxEnvelope)
 	if !ok {
-		return nil, a.malformed("no list in the body")
+		return nil, a.malformedError("no list in the body")
 	}
 	return items, nil
 }
 
-// value parses the body. It redacts the API key of the call, because this may be a shared key that callers must not see.
-func (a answer) value() (JSON, error) {
+// parseBody parses the body. It redacts the API key of the call, because this may be a shared key that callers must not see.
+func (a answer) parseBody() (JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {
-		return "", a.malformed(err.Error())
+		return "", a.malformedError(err.Error())
 	}
 	return a.redactor.redact(body), nil
 }

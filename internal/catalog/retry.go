@@ -11,13 +11,13 @@ import (
 // backoffBase is the maximum delay before the first retry. The maximum doubles with each failure.
 const backoffBase = 100 * time.Millisecond
 
-// fetch sends a request, and retries it after temporary failures. It decodes the response with the function read, and returns
-// the result.
-func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request, read func(answer) (T, error)) (value T, err error) {
+// fetch sends a request, and retries it after temporary failures. It passes the response to decodeAnswer, and returns the
+// decoded value.
+func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request, decodeAnswer func(answer) (T, error)) (value T, err error) {
 	r := &c.upstream
 	err = r.retry(ctx, cred, func(ctx context.Context) error {
-		return r.attempt(ctx, cred, req, func(a answer) (err error) {
-			value, err = read(a)
+		return r.attemptOnce(ctx, cred, req, func(a answer) (err error) {
+			value, err = decodeAnswer(a)
 			return err
 		})
 	})
@@ -29,7 +29,7 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request,
 func (q *requester) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))
-		if !temporary(err) || n >= q.attempts || !q.limiter(cred.Tenant).MayRetry() {
+		if !isTemporary(err) || n >= q.attempts || !q.limiter(cred.Tenant).MayRetry() {
 			return err
 		}
 		wait, again := q.retryDelay(ctx, n, err)
@@ -79,9 +79,9 @@ func Attempt(ctx context.Context) int {
 	return max(attempt, 1)
 }
 
-// temporary reports whether an attempt failed because the catalog was unavailable, so that a retry may help. A rejected request
-// would be rejected again.
-func temporary(err error) bool {
+// isTemporary reports whether an attempt failed because the catalog was unavailable, so that a retry may help. A rejected
+// request would be rejected again.
+func isTemporary(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Kind == KindUnavailable && (e.Status == 0 || e.Status >= 500)
 }

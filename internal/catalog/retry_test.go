@@ -128,8 +128,8 @@ func TestRetryIsDelayedByRetryAfterHeader(t *testing.T) {
 	}
 }
 
-// silent waits until the request is canceled, and then returns an error. It never responds.
-func silent(r *http.Request) (*http.Response, error) {
+// neverRespond waits until the request is canceled, and then returns an error. It never responds.
+func neverRespond(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
@@ -137,7 +137,7 @@ func silent(r *http.Request) (*http.Response, error) {
 func TestCallTimesOutWhenCatalogNeverResponds(t *testing.T) {
 	for op, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
-			c := newTestClient(t, roundTrip(silent)).Polls()
+			c := newTestClient(t, roundTrip(neverRespond)).Polls()
 			start := time.Now()
 			err := call(t.Context(), c)
 			want := KindUnavailable
@@ -154,7 +154,7 @@ func TestCallTimesOutWhenCatalogNeverResponds(t *testing.T) {
 func TestCallReturnsErrorOfCallersContext(t *testing.T) {
 	for op, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
-			c := newTestClient(t, roundTrip(silent))
+			c := newTestClient(t, roundTrip(neverRespond))
 			start := time.Now()
 			err := call(before(t, 2*time.Second), c)
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {

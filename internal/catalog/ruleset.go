@@ -36,9 +36,9 @@ func (p part) find(r *Record) (*picked, bool) {
 	return member, ok
 }
 
-// isReadable returns a function that reports whether a value can be read with the function read.
-func isReadable[T any](read func(JSON) (T, bool)) func(JSON) bool {
-	return func(v JSON) bool { _, ok := read(v); return ok }
+// isReadable returns a function that reports whether fn can read a value.
+func isReadable[T any](fn func(JSON) (T, bool)) func(JSON) bool {
+	return func(v JSON) bool { _, ok := fn(v); return ok }
 }
 
 // reading contains the rules for reading the response body of a route.
@@ -125,7 +125,7 @@ func Explain(route string, body []byte, cred Credential) []Finding {
 	}
 	e := &explanation{reading: rules, body: newRedactor(cred.APIKey().Reveal()).redact(value)}
 	if e.list == nil {
-		e.explain(e.body)
+		e.explainRecord(e.body)
 		return e.found
 	}
 	items, ok := e.list(e.body)
@@ -136,14 +136,14 @@ func Explain(route string, body []byte, cred Credential) []Finding {
 	}
 	e.add(Finding{Part: e.name, Where: fmt.Sprintf("%d records", len(items))})
 	for _, item := range items {
-		e.explain(item)
+		e.explainRecord(item)
 	}
 	return e.found
 }
 
-// The method explain adds the findings for one record. A value that is not an object may be the first part of a record, such as
+// explainRecord adds the findings for one record. A value that is not an object may be the first part of a record, such as
 // an ID.
-func (e *explanation) explain(v JSON) {
+func (e *explanation) explainRecord(v JSON) {
 	r, isRecord := e.record(v)
 	if first := e.parts[0]; !isRecord && first.reads(v) {
 		e.add(Finding{Part: first.name, Where: "the value itself"})
@@ -184,17 +184,17 @@ func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
 	return member, ok
 }
 
-// addMissing adds findings if parts are missing. The parameter others describes the members that no rule reads. Such a member
-// may contain a missing part, so addMissing then reports all missing parts, followed by these members. If there are no such
+// addMissing adds findings if parts are missing. otherMembers describes the members that no rule reads. Such a member may
+// contain a missing part, so addMissing then reports all missing parts, followed by these members. If there are no such
 // members, it reports only the missing parts that Easel needs.
-func (e *explanation) addMissing(missing []part, others string) {
+func (e *explanation) addMissing(missing []part, otherMembers string) {
 	for _, p := range missing {
-		if p.needed || others != "" {
+		if p.needed || otherMembers != "" {
 			e.add(Finding{Part: p.name, Hint: !p.needed, Fault: "not found as " + p.want + "; add its name to " + p.table + ", or the name of its object to " + e.wrappers})
 		}
 	}
-	if len(missing) > 0 && others != "" {
-		e.add(Finding{Part: "other members", Where: others})
+	if len(missing) > 0 && otherMembers != "" {
+		e.add(Finding{Part: "other members", Where: otherMembers})
 	}
 }
 
@@ -228,12 +228,12 @@ const (
 	maxOthers = 20 // maximum number of names in a finding
 )
 
-// describeOthers returns the names and types of at most maxOthers members of an object, separated by commas. It omits
-// members that are null. It also omits members that were already read, whose names are in the parameter read.
-func describeOthers(v JSON, read []string) string {
+// describeOthers returns the names and types of at most maxOthers members of an object, separated by commas. It omits members
+// that are null. It also omits members that were already read, whose names are in readNames.
+func describeOthers(v JSON, readNames []string) string {
 	var all []string
 	for _, m := range v.Members() {
-		if !slices.Contains(read, m.Name) && !m.Value.IsNull() && len(all) < maxOthers {
+		if !slices.Contains(readNames, m.Name) && !m.Value.IsNull() && len(all) < maxOthers {
 			all = append(all, clamp(m.Name, maxName)+" ("+shape(m.Value)+")")
 		}
 	}

@@ -70,7 +70,7 @@ func NewTransportPools(base *http.Transport) *TransportPools {
 
 // RoundTrip implements http.RoundTripper. If an attempt times out, it closes the idle connections, because they may be dead too.
 func (t *TransportPools) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := t.pool(r.Pattern).send(r, r.Header.Get("Authorization"))
+	resp, err := t.pool(r.Pattern).sendPooled(r, r.Header.Get("Authorization"))
 	if err != nil && !errors.Is(err, errNoConnection) && errors.Is(context.Cause(r.Context()), errNoAnswer) {
 		t.CloseIdleConnections()
 	}

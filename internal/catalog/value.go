@@ -14,7 +14,7 @@ type Value = json.RawMessage
 // Canonical returns JSON in canonical form: without whitespace, with members sorted by name, and with numbers verbatim. If
 // several members have the same name, the last one counts. Equal values have equal bytes. The text must be valid JSON.
 func Canonical(text []byte) Value {
-	canonical, _ := writer{}.value(nil, JSON(bytes.TrimSpace(text)), false, math.MaxInt)
+	canonical, _ := writer{}.appendValue(nil, JSON(bytes.TrimSpace(text)), false, math.MaxInt)
 	return canonical
 }
 
@@ -37,26 +37,26 @@ type writer struct {
 	redactor *redactor
 }
 
-// The method value appends v to a buffer. If v must be omitted, or is nested more deeply than depth, the method appends nothing
-// and returns false. The parameter ofKey means that v is inside an object that describes an API key. If the writer's field keep
-// is also true, members that may contain the API key itself are omitted.
-func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
+// appendValue appends v to a buffer. If v must be omitted, or is nested more deeply than depth, appendValue appends nothing and
+// returns false. isInKey is true if v is inside an object that describes an API key. If w.keep is also true, members that may
+// contain the API key itself are omitted.
+func (w writer) appendValue(to []byte, v JSON, isInKey bool, depth int) (_ []byte, ok bool) {
 	switch v.Kind() {
 	case '"':
 		text := unquoted(string(v))
-		if w.keep && suspicious(text) {
+		if w.keep && isSuspicious(text) {
 			return to, false
 		}
-		return appendText(to, w.redactor.without(text)), true
+		return appendText(to, w.redactor.redactKey(text)), true
 	case '[':
-		return w.array(to, v, ofKey, depth)
+		return w.array(to, v, isInKey, depth)
 	case '{':
-		return w.object(to, v.Members(), ofKey, depth)
+		return w.object(to, v.Members(), isInKey, depth)
 	}
 	return append(to, v...), true
 }
 
-func (w writer) array(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
+func (w writer) array(to []byte, v JSON, isInKey bool, depth int) (_ []byte, ok bool) {
 	begin, items := len(to), 0
 	to, ok = append(to, '['), depth > 0
 	v.EachItem(func(item JSON) bool {
@@ -64,7 +64,7 @@ func (w writer) array(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bo
 			to = append(to, ',')
 		}
 		if ok {
-			to, ok = w.value(to, item, ofKey, depth-1)
+			to, ok = w.appendValue(to, item, isInKey, depth-1)
 		}
 		return ok
 	})
@@ -74,7 +74,7 @@ func (w writer) array(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bo
 	return append(to, ']'), true
 }
 
-func (w writer) object(to []byte, members []Member, ofKey bool, depth int) (_ []byte, ok bool) {
+func (w writer) object(to []byte, members []Member, isInKey bool, depth int) (_ []byte, ok bool) {
 	begin := len(to)
 	to = append(to, '{')
 	for _, m := range members {
@@ -82,7 +82,7 @@ func (w writer) object(to []byte, members []Member, ofKey bool, depth int) (_ []
 		if end > begin+1 {
 			to = append(to, ',')
 		}
-		if to, ok = w.member(to, m, ofKey, depth-1); !ok {
+		if to, ok = w.member(to, m, isInKey, depth-1); !ok {
 			to = to[:end]
 		}
 		if !ok && !w.keep && w.redactor == nil {
@@ -103,11 +103,11 @@ func (w writer) member(to []byte, m Member, ofKey bool, depth int) (_ []byte, ok
 		switch key := keyOf(m.Name); {
 		case m.Value.Kind() == '{' && keyNames[key]:
 			ofKey = true
-		case secretNames[key] || ofKey && keySecretNames[key] || suspicious(m.Name):
+		case secretNames[key] || ofKey && keySecretNames[key] || isSuspicious(m.Name):
 			return to, false
 		}
 	}
-	return w.value(append(appendText(to, m.Name), ':'), m.Value, ofKey, depth)
+	return w.appendValue(append(appendText(to, m.Name), ':'), m.Value, ofKey, depth)
 }
 
 // appendText appends a string in the encoding of encoding/json, without HTML escapes.
