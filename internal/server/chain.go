@@ -67,11 +67,10 @@ func newChain(config Config, rules rules, tracing *tracing) *chain {
 	}
 }
 
-// options returns the gRPC server options that install the chain. The parameter origin is a function that returns the origin of a
-// call from its context.
-func (c *chain) options(origin func(context.Context) origin) []grpc.ServerOption {
+// options returns the gRPC server options that install the chain. findOrigin returns the origin of a call from its context.
+func (c *chain) options(findOrigin func(context.Context) origin) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.StatsHandler(statsHandler{c, origin}),
+		grpc.StatsHandler(statsHandler{c, findOrigin}),
 		grpc.UnaryInterceptor(c.unary),
 		grpc.StreamInterceptor(c.stream),
 		grpc.MaxRecvMsgSize(c.maxMessage),
@@ -90,7 +89,7 @@ func (c *chain) register(server *grpc.Server) {
 func (c *chain) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	call := callOf(ctx)
 	err := call.run(ctx, func(ctx context.Context) (err error) {
-		if err = call.check(req); err == nil {
+		if err = call.checkRequest(req); err == nil {
 			call.answer, err = handle(ctx, req)
 		}
 		return err
@@ -111,7 +110,7 @@ func (c *call) run(ctx context.Context, handle func(context.Context) error) erro
 		if err != nil {
 			return err
 		}
-		if c.release, err = c.count(); err != nil {
+		if c.release, err = c.countCall(); err != nil {
 			return err
 		}
 		defer func() { c.release() }()
@@ -140,10 +139,10 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// count counts a call as concurrent until release is called. It returns an error if a limit on concurrent calls is reached.
+// countCall counts a call as concurrent until release is called. It returns an error if a limit on concurrent calls is reached.
 // Health and reflection streams have a separate limit for each connection, so that one client can't use up the limit for all
 // clients. All other calls without a credential share one limit, as if they came from a single caller.
-func (c *call) count() (release func(), err error) {
+func (c *call) countCall() (release func(), err error) {
 	if isPublic(c.method) && c.methods[c.method].IsServerStream {
 		return c.probes.acquire(c.origin.peer, 1)
 	}
@@ -153,10 +152,10 @@ func (c *call) count() (release func(), err error) {
 	return c.calls.acquire(auth.Of(c.ctx).Subject(), 1)
 }
 
-// check validates a request against the rules of the contract. It also stores the IDs and names in the request for the log line
-// and the span.
-func (c *call) check(req any) error {
-	err := c.rules.check(c.origin.idempotencyKeys, req)
+// checkRequest validates a request against the rules of the contract. It also stores the IDs and names in the request for the
+// log line and the span.
+func (c *call) checkRequest(req any) error {
+	err := c.rules.checkRequest(c.origin.idempotencyKeys, req)
 	if c.names = namesOf(req); err != nil {
 		return err
 	}
@@ -181,15 +180,15 @@ func (s *checkedStream) RecvMsg(message any) error {
 	} else if err != nil {
 		return err
 	}
-	if err := s.call.check(message); err != nil {
+	if err := s.call.checkRequest(message); err != nil {
 		return err
 	}
-	return s.call.watch(message)
+	return s.call.countWatched(message)
 }
 
-// watch counts each generation ID in a WatchGenerations request as a watched render, until the call ends. It returns an
+// countWatched counts each generation ID in a WatchGenerations request as a watched render, until the call ends. It returns an
 // error if the number of watched renders would exceed a limit.
-func (c *call) watch(request any) error {
+func (c *call) countWatched(request any) error {
 	many, ok := request.(*easelv1.WatchGenerationsRequest)
 	if !ok {
 		return nil

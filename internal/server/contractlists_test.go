@@ -49,7 +49,7 @@ func TestOversizedListIsReportedAsOneViolation(t *testing.T) {
 	}
 	zeros := make([]easelv1.State, 1_250_000)
 	request := &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{States: zeros}}
-	allocated := testing.AllocsPerRun(1, func() { err = check.check(nil, request) })
+	allocated := testing.AllocsPerRun(1, func() { err = check.checkRequest(nil, request) })
 	if violations := service.Detail[*errdetails.BadRequest](service.Status(err)).GetFieldViolations(); len(violations) != 1 || violations[0].GetField() != "filter.states" {
 		t.Errorf("got %v, want one violation of filter.states", err)
 	}

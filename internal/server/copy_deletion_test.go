@@ -37,7 +37,7 @@ func TestDeletingExpiredGenerationDiscardsCopy(t *testing.T) {
 			"already deleted in the ledger": {by: "poster", isDeleted: true},
 		} {
 			id := create(t, as("poster"), order(t, text, strings.ReplaceAll(name, " ", "-"), "a lake")).GetGenerationId()
-			wait(t, as("poster"), id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+			awaitGeneration(t, as("poster"), id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 			eventually(t, "its copy is requested", func() bool {
 				_, found, err := s.ledger.Content(t.Context(), id)
 				return found && err == nil

@@ -24,12 +24,12 @@ import (
 type caller interface {
 	// call sends a unary call. method is a name such as "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
-	// watch passes every message to the function each, until the watch ends.
-	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
-	// watchMany passes every message to the function each, until the watch ends or the function returns false.
-	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
-	// events passes every message to the function each, until the stream ends or the function returns false.
-	events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) (more bool)) error
+	// watch passes every message to fn, until the watch ends.
+	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, fn func(*easelv1.WatchGenerationResponse)) error
+	// watchMany passes every message to fn, until the watch ends or fn returns false.
+	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, fn func(*easelv1.WatchGenerationsResponse) (more bool)) error
+	// events passes every message to fn, until the stream ends or fn returns false.
+	events(ctx context.Context, req *easelv1.WatchEventsRequest, fn func(*easelv1.WatchEventsResponse) (more bool)) error
 	// download writes all received bytes to its last argument, even if the download fails.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error
 }
@@ -68,8 +68,8 @@ func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller
 	}, append([]func(*options){usually}, change...)...)
 }
 
-// shared reports whether the scenario's caller shares an API key with other callers.
-func (s *stack) shared() bool { return s.caller != "" }
+// sharesKey reports whether the scenario's caller shares an API key with other callers.
+func (s *stack) sharesKey() bool { return s.caller != "" }
 
 // wantOwned checks that a generation has the scenario's owner and caller. With a forwarded API key, both are empty.
 func (s *stack) wantOwned(g *easelv1.Generation) {
@@ -82,7 +82,7 @@ func (s *stack) wantOwned(g *easelv1.Generation) {
 // The returned caller belongs to another owner than c, and uses the same protocol.
 func (s *stack) another(c caller) caller {
 	s.Helper()
-	if s.shared() {
+	if s.sharesKey() {
 		return withKeyOf(c, "shop")
 	}
 	key, err := s.sandbox.CreateKey(s.Context(), sandbox.KeyConfig{BalanceCents: 100})
@@ -94,7 +94,7 @@ func (s *stack) another(c caller) caller {
 
 // sentAs returns the idempotency key that Easel sends to the catalog if the scenario's caller uses the given key.
 func (s *stack) sentAs(key string) string {
-	if !s.shared() {
+	if !s.sharesKey() {
 		return key
 	}
 	sent := binary.BigEndian.AppendUint64([]byte("easel1"), uint64(len(s.owner)))
@@ -135,36 +135,36 @@ func (c grpcCaller) call(ctx context.Context, method string, req, resp proto.Mes
 	return c.grpc.Invoke(c.keyed(ctx), "/easel.v1."+method, req, resp)
 }
 
-func (c grpcCaller) watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error {
+func (c grpcCaller) watch(ctx context.Context, req *easelv1.WatchGenerationRequest, fn func(*easelv1.WatchGenerationResponse)) error {
 	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGeneration(c.keyed(ctx), req)
-	return received(stream, err, func(m *easelv1.WatchGenerationResponse) bool { each(m); return true })
+	return receiveAll(stream, err, func(m *easelv1.WatchGenerationResponse) bool { fn(m); return true })
 }
 
-// received passes every message of a stream to the function each, until the stream ends or the function returns false.
-// opened is the error with which the stream was opened. If it is not nil, received returns it.
-func received[M any](stream grpc.ServerStreamingClient[M], opened error, each func(*M) bool) error {
-	err := opened
+// receiveAll passes every message of a stream to fn, until the stream ends or fn returns false. openErr is the error
+// with which the stream was opened. If it is not nil, receiveAll returns it.
+func receiveAll[M any](stream grpc.ServerStreamingClient[M], openErr error, fn func(*M) bool) error {
+	err := openErr
 	for err == nil {
 		var m *M
-		if m, err = stream.Recv(); err == nil && !each(m) {
+		if m, err = stream.Recv(); err == nil && !fn(m) {
 			return nil
 		}
 	}
 	return unlessEOF(err)
 }
 
-func (c grpcCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
+func (c grpcCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, fn func(*easelv1.WatchGenerationsResponse) bool) error {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
 	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGenerations(c.keyed(ctx), req)
-	return received(stream, err, each)
+	return receiveAll(stream, err, fn)
 }
 
-func (c grpcCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) bool) error {
+func (c grpcCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest, fn func(*easelv1.WatchEventsResponse) bool) error {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
 	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchEvents(c.keyed(ctx), req)
-	return received(stream, err, each)
+	return receiveAll(stream, err, fn)
 }
 
 func (c grpcCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error {

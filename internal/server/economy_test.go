@@ -21,8 +21,8 @@ func seldom(o *options) {
 	o.sandbox.Speed = 0.001
 }
 
-// The method reads returns the number of requests for single generations that the catalog has received.
-func (s *stack) reads() int { return s.sandbox.Requests()["GET /generations/{id}"] }
+// readCount returns the number of requests for single generations that the catalog has received.
+func (s *stack) readCount() int { return s.sandbox.Requests()["GET /generations/{id}"] }
 
 // underWatch orders a generation, and watches it until the test ends. It returns the generation's ID after the
 // first update.
@@ -74,14 +74,14 @@ func TestFreshStateIsReturnedWithoutCatalogRead(t *testing.T) {
 			{"at most a minute old, just after a read", durationpb.New(time.Minute), 100, 0},
 			{"at most a nanosecond old", durationpb.New(time.Nanosecond), 3, 3},
 		} {
-			before := s.reads()
+			before := s.readCount()
 			for range row.calls {
 				time.Sleep(time.Microsecond) // makes the previously read state older than a nanosecond, the maximum age in the last row
 				if g, err := getWithin(t, c, id, row.age); err != nil || g.GetGenerationId() != id || g.GetObserveTime() == nil {
 					t.Fatal(row.name, g, err)
 				}
 			}
-			if n := s.reads() - before; n != row.reads {
+			if n := s.readCount() - before; n != row.reads {
 				t.Errorf("%d calls for a state %s caused %d reads, want %d", row.calls, row.name, n, row.reads)
 			}
 		}

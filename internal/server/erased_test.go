@@ -37,9 +37,9 @@ func TestErasedLabelsAreNotReturned(t *testing.T) {
 	t.Parallel()
 	url := ""
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
-		id := create(t, as("poster"), labelled(t, text, "a", map[string]string{"patient": "jane-doe"})).GetGenerationId()
-		wait(t, as("poster"), id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-		followed(t, as("poster")) // keeps a watch open during the test
+		id := create(t, as("poster"), labeledOrder(t, text, "a", map[string]string{"patient": "jane-doe"})).GetGenerationId()
+		awaitGeneration(t, as("poster"), id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		followAll(t, as("poster")) // keeps a watch open during the test
 		for _, who := range []string{"poster", "ops"} {
 			for name, labels := range servedLabels(t, as(who), id) {
 				if labels["patient"] != "jane-doe" {
@@ -88,8 +88,8 @@ func (l *lastLabels) note(watch string, u *easelv1.GenerationUpdate) {
 	l.all[watch] = u.GetGeneration()
 }
 
-// reach reports whether all three watches have received the given state and labels in their latest update.
-func (l *lastLabels) reach(state easelv1.State, labels map[string]string) bool {
+// haveReached reports whether all three watches have received the given state and labels in their latest update.
+func (l *lastLabels) haveReached(state easelv1.State, labels map[string]string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, g := range l.all {
@@ -123,11 +123,11 @@ func TestWatchUpdateOmitsErasedLabels(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		labels := map[string]string{"patient": "jane-doe"}
-		id := create(t, as("poster"), labelled(t, text, "a", labels)).GetGenerationId()
+		id := create(t, as("poster"), labeledOrder(t, text, "a", labels)).GetGenerationId()
 		open := &lastLabels{all: map[string]*easelv1.Generation{}}
 		open.follow(t, as("poster"), id)
 		eventually(t, "the watches have started", func() bool {
-			return open.reach(easelv1.State_STATE_QUEUED, labels) || open.reach(easelv1.State_STATE_RUNNING, labels)
+			return open.haveReached(easelv1.State_STATE_QUEUED, labels) || open.haveReached(easelv1.State_STATE_RUNNING, labels)
 		})
 		found, err := s.ledger.Own(t.Context(), nil, id)
 		if err == nil {
@@ -139,7 +139,7 @@ func TestWatchUpdateOmitsErasedLabels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the next update has no labels", func() bool { return open.reach(easelv1.State_STATE_DELETED, nil) })
+		eventually(t, "the next update has no labels", func() bool { return open.haveReached(easelv1.State_STATE_DELETED, nil) })
 	}, func(o *options) { o.sandbox.Speed = 0.01 })
 }
 
@@ -152,17 +152,17 @@ func TestWatchedGenerationKeepsOwnerDuringLedgerOutage(t *testing.T) {
 		labels := map[string]string{"patient": "jane-doe"}
 		running := s.sandbox.Inject(sandbox.Fault{Route: "GET /generations/{id}", Set: map[string]any{"status": "running"}})
 		s.sandbox.Inject(sandbox.Fault{Route: "GET /generations", Status: 503})
-		first := create(t, as("poster"), labelled(t, text, "a", labels))
+		first := create(t, as("poster"), labeledOrder(t, text, "a", labels))
 		open := &lastLabels{all: map[string]*easelv1.Generation{}}
 		open.follow(t, as("poster"), first.GetGenerationId())
 		eventually(t, "the watches have started", func() bool {
-			return open.reach(easelv1.State_STATE_QUEUED, labels) || open.reach(easelv1.State_STATE_RUNNING, labels)
+			return open.haveReached(easelv1.State_STATE_QUEUED, labels) || open.haveReached(easelv1.State_STATE_RUNNING, labels)
 		})
 		if err := s.ledger.Close(); err != nil {
 			t.Fatal(err)
 		}
 		running.Remove()
-		eventually(t, "the watches have the terminal state without labels", func() bool { return open.reach(easelv1.State_STATE_SUCCEEDED, nil) })
+		eventually(t, "the watches have the terminal state without labels", func() bool { return open.haveReached(easelv1.State_STATE_SUCCEEDED, nil) })
 		open.mu.Lock()
 		defer open.mu.Unlock()
 		if g := open.all["one"]; first.GetOwner() == "" || g.GetOwner() != first.GetOwner() || g.GetCaller() != first.GetCaller() {

@@ -22,7 +22,7 @@ import (
 // row is a row of the error table. It contains the catalog's response and the error that the caller must get.
 type row struct {
 	name   string
-	fault  sandbox.Fault // the injected fault; the method meet sets its Route
+	fault  sandbox.Fault // the injected fault; runRow sets its Route
 	call   string        // name of the call: a key of errorCalls
 	code   codes.Code
 	reason string
@@ -82,8 +82,8 @@ func answer(status int, body string) sandbox.Fault { return sandbox.Fault{Status
 
 var throttled = sandbox.Fault{Status: 429, Body: `{}`, Header: map[string]string{"Retry-After": "7"}}
 
-// errorCalls maps the name of each call in the table to its method, the catalog route at which the fault happens,
-// and its request. The route is empty if the call sends no request to the catalog. If the request is nil, [row.make]
+// errorCalls maps the name of each call in the table to its method, the catalog route at which the fault happens, and
+// its request. The route is empty if the call sends no request to the catalog. If the request is nil, [row.sendCall]
 // creates it.
 var errorCalls = map[string]struct {
 	method, route string
@@ -112,20 +112,20 @@ const elsewhere = "of-another-process"
 func TestErrorsMatchErrorTable(t *testing.T) {
 	t.Parallel()
 	for _, row := range errorTable {
-		t.Run(row.name, func(t *testing.T) { overBoth(t, row.meet, func(o *options) { o.sandbox.Speed = 0.01 }) })
+		t.Run(row.name, func(t *testing.T) { overBoth(t, row.runRow, func(o *options) { o.sandbox.Speed = 0.01 }) })
 	}
 }
 
-// meet tests a row of the error table: it injects the row's fault, sends the row's call, and checks that the call
+// runRow tests a row of the error table: it injects the row's fault, sends the row's call, and checks that the call
 // returns the row's error.
-func (r row) meet(t *testing.T, s *stack, c caller) {
+func (r row) runRow(t *testing.T, s *stack, c caller) {
 	live := create(t, c, order(t, picture, "live", "a lake")).GetGenerationId()
 	r.fault.Route = errorCalls[r.call].route
 	fault := s.sandbox.Inject(r.fault)
 	defer s.sandbox.ClearFaults()
-	err := r.make(t, c, live)
-	for n := 0; n < 5 && r.untold(t, err); n++ {
-		err = r.make(t, c, live)
+	err := r.sendCall(t, c, live)
+	for n := 0; n < 5 && r.hasTimedOut(t, err); n++ {
+		err = r.sendCall(t, c, live)
 	}
 	if fired := fault.Fired(); (fired == 0) != (r.fault.Route == "") || r.call == "create" && !r.retry && fired != 1 {
 		t.Fatalf("the fault fired %d times", fired)
@@ -133,9 +133,9 @@ func (r row) meet(t *testing.T, s *stack, c caller) {
 	r.check(t, wantStatus(t, err, r.code, r.reason, r.http), err)
 }
 
-// The method make sends a row's call. If an order's error has RetryInfo, the server resends the order until the
+// sendCall sends a row's call. If an order's error has RetryInfo, the server resends the order until the
 // deadline. The call of such a row therefore has a short deadline.
-func (r row) make(t *testing.T, c caller, id string) error {
+func (r row) sendCall(t *testing.T, c caller, id string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	request := errorCalls[r.call].request
@@ -152,9 +152,9 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	return callAny(ctx, c, errorCalls[r.call].method, request, &easelv1.GetAccountResponse{})
 }
 
-// untold reports whether a create call timed out before it could return the catalog's error. In that case, the method
-// meet repeats the call with the same key. The repeated call usually returns the error in time.
-func (r row) untold(t *testing.T, err error) bool {
+// hasTimedOut reports whether a create call timed out before it could return the catalog's error. In that case,
+// runRow repeats the call with the same key. The repeated call usually returns the error in time.
+func (r row) hasTimedOut(t *testing.T, err error) bool {
 	if r.call != "create" || !r.retry {
 		return false
 	}
@@ -222,7 +222,7 @@ func (h withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestDownloadWithInvalidOffsetOrEtagIsRejected(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
-		id := finished(t, c, "64x40")
+		id := orderPicture(t, c, "64x40")
 		_, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: 1 << 40})
 		wantStatus(t, err, codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", 416)
 		_, err = downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, Etag: `"another"`})

@@ -31,8 +31,8 @@ func withEvents(o *options) {
 	}
 }
 
-// observed records a generation's state in the ledger. The ledger also writes an event for the state.
-func observed(s *stack, id string, seen lifecycle.Observation) {
+// recordState records a generation's state in the ledger. The ledger also writes an event for the state.
+func recordState(s *stack, id string, seen lifecycle.Observation) {
 	s.Helper()
 	if _, err := s.ledger.Observe(s.Context(), id, ledger.Observation{Observation: seen}); err != nil {
 		s.Fatal(err)
@@ -48,7 +48,7 @@ var (
 func failedOrder(s *stack, c caller, key string) string {
 	s.Helper()
 	id := create(s.T, c, order(s.T, text, key, "a lake")).GetGenerationId()
-	observed(s, id, hasFailed)
+	recordState(s, id, hasFailed)
 	return id
 }
 
@@ -112,7 +112,7 @@ func TestEventStreamContinuesAfterResumeToken(t *testing.T) {
 		if ids, _ := eventsOf(t, as("banner"), &easelv1.WatchEventsRequest{ResumeToken: token}); !slices.Equal(ids, []string{b, c}) {
 			t.Errorf("after the resume token the events are %q, want %q", ids, []string{b, c})
 		}
-		observed(s, b, isDeleted)
+		recordState(s, b, isDeleted)
 		deletions := &easelv1.WatchEventsRequest{ResumeToken: token, Filter: &easelv1.EventFilter{Types: []string{ledger.EventDeleted}}}
 		if ids, _ := eventsOf(t, poster, deletions); !slices.Equal(ids, []string{b}) {
 			t.Errorf("the deletions are %q", ids)
@@ -174,7 +174,7 @@ func TestEventsAreVisibleToTheirOwnerAndOperators(t *testing.T) {
 }
 
 // overVirtualTeams runs a scenario twice in virtual time: over gRPC and over REST. Each run has a new stack with a shared API
-// key and the caller "shop", which is the scenario's parameter c. The functions in change modify the stack's options.
+// key and the caller "shop", which is passed to the scenario. The functions in change modify the stack's options.
 func overVirtualTeams(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
@@ -300,8 +300,8 @@ func TestRestartedConsumerReceivesEventsOfEachRenderInOrder(t *testing.T) {
 	writer.Go(func() {
 		for n := range orders {
 			id := failedOrder(s, c, fmt.Sprint(n))
-			observed(s, id, lifecycle.Observation{Status: lifecycle.Refunded})
-			observed(s, id, isDeleted)
+			recordState(s, id, lifecycle.Observation{Status: lifecycle.Refunded})
+			recordState(s, id, isDeleted)
 		}
 	})
 	random := rand.New(rand.NewPCG(51, 51)) //nolint:gosec // a fixed seed, so that each run makes the same choices

@@ -36,11 +36,11 @@ func FullMethods() map[string]bool {
 func LongLived(method string) bool { return longLived[method] }
 
 // Certified returns the TLS files of a server that requires client certificates, and the TLS configuration of a client.
-// The parameter client is the template for the client's certificate; if it is nil, the client has no certificate. The
+// clientTemplate is the template for the client's certificate; if it is nil, the client has no certificate. The
 // returned function changes the server's client CA.
-func Certified(t *testing.T, client *x509.Certificate) (files TLS, config *tls.Config, replace func()) {
+func Certified(t *testing.T, clientTemplate *x509.Certificate) (files TLS, config *tls.Config, replace func()) {
 	t.Helper()
 	f := newTLSFiles(t, "server")
 	f.ClientAuth = RequireClientCert
-	return f.TLS, f.clientConfig(t, client), func() { writeFile(t, f.ClientCAFile, newAuthority(t).pem()) }
+	return f.TLS, f.clientConfig(t, clientTemplate), func() { writeFile(t, f.ClientCAFile, newAuthority(t).pem()) }
 }

@@ -32,11 +32,11 @@ type site struct {
 	Server *Server
 }
 
-// configured returns a configuration with free ports. It first passes the configuration to the
-// function change, which may modify it.
-func configured(studio *servertest.Studio, change func(*Config)) Config {
+// configured returns a configuration with free ports. It first passes the configuration to changeConfig, which may
+// modify it.
+func configured(studio *servertest.Studio, changeConfig func(*Config)) Config {
 	config := Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Service: studio, REST: restOf(studio), Admin: operators}
-	change(&config)
+	changeConfig(&config)
 	return config
 }
 

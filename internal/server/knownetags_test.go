@@ -62,16 +62,16 @@ func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (rece
 	return received
 }
 
-// The method want checks the states that the stream delivered, and the count in its caught_up message. The second
-// argument describes the stream in the failure message.
-func (f first) want(t *testing.T, what string, count int, states map[string]easelv1.State) {
+// checkStates checks the states that the stream delivered, and the count in its caught_up message. label describes the
+// stream in the failure message.
+func (f first) checkStates(t *testing.T, label string, count int, states map[string]easelv1.State) {
 	t.Helper()
 	got := map[string]easelv1.State{}
 	for id, g := range f.updates {
 		got[id] = g.GetState()
 	}
 	if !maps.Equal(got, states) || int(f.count) != count {
-		t.Errorf("%s: received %v, and caught up with %d; want %v and %d", what, got, f.count, states, count)
+		t.Errorf("%s: received %v, and caught up with %d; want %v and %d", label, got, f.count, states, count)
 	}
 }
 
@@ -85,7 +85,7 @@ func finishedTexts(t *testing.T, c caller, n int) (ids []string) {
 	t.Helper()
 	for i := range n {
 		id := create(t, c, order(t, text, fmt.Sprint("finished-", i), "a lake")).GetGenerationId()
-		wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		awaitGeneration(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 		ids = append(ids, id)
 	}
 	return ids
@@ -106,7 +106,7 @@ func TestReopenedWatchSendsOnlyChangedGenerations(t *testing.T) {
 		for what, named := range map[string][]string{"all generations": nil, "listed generations": ids} {
 			all := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named})
 			again := &easelv1.WatchGenerationsRequest{GenerationIds: named, KnownEtags: all.etags()}
-			catchUp(t, c, again).want(t, what+", unchanged", 4, nil)
+			catchUp(t, c, again).checkStates(t, what+", unchanged", 4, nil)
 			if named != nil {
 				again.KnownEtags["not-named"] = "it is ignored"
 				began := time.Now()
@@ -115,18 +115,18 @@ func TestReopenedWatchSendsOnlyChangedGenerations(t *testing.T) {
 				}
 			}
 			time.Sleep(10 * time.Minute) // long enough for the server to drop the delivered states
-			catchUp(t, c, again).want(t, what+", later", 4, nil)
+			catchUp(t, c, again).checkStates(t, what+", later", 4, nil)
 			again.KnownEtags[ids[1]] = "another"
 			delete(again.KnownEtags, ids[2])
-			catchUp(t, c, again).want(t, what+", partly known", 4, map[string]easelv1.State{ids[1]: succeeded, ids[2]: succeeded})
+			catchUp(t, c, again).checkStates(t, what+", partly known", 4, map[string]easelv1.State{ids[1]: succeeded, ids[2]: succeeded})
 		}
 		all := catchUp(t, c, &easelv1.WatchGenerationsRequest{}).etags()
 		young := create(t, c, order(t, picture, "young", "a lake")).GetGenerationId()
 		erase(t, c, ids[0])
 		time.Sleep(time.Minute)
 		changed := map[string]easelv1.State{ids[0]: deleted, young: succeeded}
-		catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: all}).want(t, "all generations", 4, changed)
-		catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: append(ids, young), KnownEtags: all}).want(t, "listed generations", 5, changed)
+		catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: all}).checkStates(t, "all generations", 4, changed)
+		catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: append(ids, young), KnownEtags: all}).checkStates(t, "listed generations", 5, changed)
 	})
 }
 
@@ -137,12 +137,12 @@ func TestWatchWithInvalidAPIKeyCausesNoCatalogReads(t *testing.T) {
 		for n := range 1000 {
 			known[fmt.Sprintf("%d", n)] = "e"
 		}
-		before := s.reads()
+		before := s.readCount()
 		err := withKeyOf(c, "made-up").watchMany(t.Context(), &easelv1.WatchGenerationsRequest{KnownEtags: known}, toTheEnd)
 		if st := statusOf(t, err); st.Code() != codes.Unauthenticated {
 			t.Error(err)
 		}
-		if n := s.reads() - before; n != 0 {
+		if n := s.readCount() - before; n != 0 {
 			t.Errorf("got %d reads with a rejected API key, want none", n)
 		}
 		known["one more"] = "e"
@@ -156,16 +156,16 @@ func TestFilteredWatchSendsOnlyMatchingGenerations(t *testing.T) {
 		a := create(t, c, order(t, text, "a", "a lake")).GetGenerationId()
 		b := create(t, c, order(t, picture, "b", "a lake")).GetGenerationId()
 		for _, id := range []string{a, b} {
-			wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+			awaitGeneration(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 		}
 		of := &easelv1.GenerationFilter{ModelId: text}
 		received := catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: of})
-		received.want(t, "all generations", 1, map[string]easelv1.State{a: succeeded})
+		received.checkStates(t, "all generations", 1, map[string]easelv1.State{a: succeeded})
 		known := received.etags()
 		known[b] = "it is of another model"
-		catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: of, KnownEtags: known}).want(t, "known etags", 1, nil)
+		catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: of, KnownEtags: known}).checkStates(t, "known etags", 1, nil)
 		named := &easelv1.WatchGenerationsRequest{GenerationIds: []string{a, b, unknownID}, Filter: of}
-		catchUp(t, c, named).want(t, "listed generations", 2, map[string]easelv1.State{a: succeeded, unknownID: deleted})
+		catchUp(t, c, named).checkStates(t, "listed generations", 2, map[string]easelv1.State{a: succeeded, unknownID: deleted})
 		if err := c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: []string{b}, Filter: of}, toTheEnd); err != nil {
 			t.Errorf("a watch of a generation that the filter excludes ended with %v", err)
 		}
@@ -192,9 +192,9 @@ func TestWatchedGenerationsAreFilteredByOwnerAndLabels(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		job := map[string]string{"job": "7"}
-		a := create(t, as("poster"), labelled(t, text, "a", job)).GetGenerationId()
-		b := create(t, as("banner"), labelled(t, picture, "b", map[string]string{"job": "7", "cost.center": "x y"})).GetGenerationId()
-		c := create(t, as("shop"), labelled(t, text, "a", job)).GetGenerationId()
+		a := create(t, as("poster"), labeledOrder(t, text, "a", job)).GetGenerationId()
+		b := create(t, as("banner"), labeledOrder(t, picture, "b", map[string]string{"job": "7", "cost.center": "x y"})).GetGenerationId()
+		c := create(t, as("shop"), labeledOrder(t, text, "a", job)).GetGenerationId()
 		d := create(t, as("poster"), order(t, text, "d", "a lake")).GetGenerationId()
 		all := []string{a, b, c, d}
 		for name, row := range map[string]struct {
@@ -216,11 +216,11 @@ func TestWatchedGenerationsAreFilteredByOwnerAndLabels(t *testing.T) {
 				t.Errorf("%s: received %q, and caught up with %d; want %q", name, got, received.count, row.want)
 			}
 			known := received.etags()
-			catchUp(t, as(row.by), &easelv1.WatchGenerationsRequest{Filter: row.filter, KnownEtags: known}).want(t, name+", again", len(row.want), nil)
+			catchUp(t, as(row.by), &easelv1.WatchGenerationsRequest{Filter: row.filter, KnownEtags: known}).checkStates(t, name+", again", len(row.want), nil)
 			if row.by == "ops" {
 				known[unknownID] = "e"
 				named := &easelv1.WatchGenerationsRequest{GenerationIds: all, Filter: row.filter, KnownEtags: known}
-				catchUp(t, as(row.by), named).want(t, name+", listed generations", len(row.want), nil)
+				catchUp(t, as(row.by), named).checkStates(t, name+", listed generations", len(row.want), nil)
 			}
 		}
 		for field, filter := range map[string]*easelv1.GenerationFilter{"filter.owner": {Owner: "studio"}, "filter.states": {States: []easelv1.State{succeeded}}} {
@@ -251,7 +251,7 @@ func TestWatchReportsForeignGenerationLikeUnknownGeneration(t *testing.T) {
 					req.KnownEtags[about] = g.GetEtag()
 					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // not compared: the times differ, and the etag depends on the ID
 					answers = append(answers, strings.ReplaceAll(fmt.Sprint(received.count, len(received.updates), prototext.Format(g)), about, "ID"))
-					catchUp(t, as("banner"), req).want(t, what+", again", int(received.count), map[string]easelv1.State{own: easelv1.State_STATE_QUEUED})
+					catchUp(t, as("banner"), req).checkStates(t, what+", again", int(received.count), map[string]easelv1.State{own: easelv1.State_STATE_QUEUED})
 				}
 			}
 			if slices.Sort(answers); len(slices.Compact(answers)) != 1 {
@@ -272,7 +272,7 @@ func TestWatchOmitsGenerationsUnchangedSinceListing(t *testing.T) {
 			if n := len(s.audit().ChargesByIdempotencyKey); n != 2 || lost.Fired() != 1 {
 				t.Errorf("%d orders were charged after %d lost responses", n, lost.Fired())
 			}
-			wait(t, c, create(t, c, order(t, picture, "k", "a lake")).GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+			awaitGeneration(t, c, create(t, c, order(t, picture, "k", "a lake")).GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 			eventually(t, "the terminal states are recorded", func() bool {
 				return len(listAll(t, c, &easelv1.GenerationFilter{States: []easelv1.State{succeeded}}, 0)) == 3
 			})
@@ -280,7 +280,7 @@ func TestWatchOmitsGenerationsUnchangedSinceListing(t *testing.T) {
 			for _, g := range listAll(t, c, nil, 0) {
 				known[g.GetGenerationId()] = g.GetEtag()
 			}
-			catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: known}).want(t, "what was listed", 3, nil)
+			catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: known}).checkStates(t, "what was listed", 3, nil)
 		})
 	}
 }

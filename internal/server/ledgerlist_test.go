@@ -38,8 +38,8 @@ func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name 
 	}
 }
 
-// labelled returns a request for an order with labels.
-func labelled(t *testing.T, model, key string, labels map[string]string) *easelv1.CreateGenerationRequest {
+// labeledOrder returns a request for an order with labels.
+func labeledOrder(t *testing.T, model, key string, labels map[string]string) *easelv1.CreateGenerationRequest {
 	req := order(t, model, key, "a lake")
 	req.Labels = labels
 	return req
@@ -55,9 +55,9 @@ func idsOf(all []*easelv1.Generation) (ids []string) {
 func TestOnlyOperatorsCanListGenerationsOfAllOwners(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
-		a := create(t, as("poster"), labelled(t, text, "a", map[string]string{"job": "7"})).GetGenerationId()
-		b := create(t, as("banner"), labelled(t, picture, "b", map[string]string{"job": "7", "cost.center": "x y"})).GetGenerationId()
-		c := create(t, as("shop"), labelled(t, text, "a", map[string]string{"job": "7"})).GetGenerationId()
+		a := create(t, as("poster"), labeledOrder(t, text, "a", map[string]string{"job": "7"})).GetGenerationId()
+		b := create(t, as("banner"), labeledOrder(t, picture, "b", map[string]string{"job": "7", "cost.center": "x y"})).GetGenerationId()
+		c := create(t, as("shop"), labeledOrder(t, text, "a", map[string]string{"job": "7"})).GetGenerationId()
 		d := create(t, as("poster"), order(t, text, "d", "a lake")).GetGenerationId()
 		failed := []easelv1.State{easelv1.State_STATE_FAILED, easelv1.State_STATE_DELETED}
 		if _, err := s.ledger.Observe(t.Context(), d, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Failed}}); err != nil {
@@ -143,7 +143,7 @@ func TestListCombinesLedgerStateWithCatalogResult(t *testing.T) {
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		c := as("shop")
 		id := create(t, c, order(t, text, "k", "a lake")).GetGenerationId()
-		want := wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		want := awaitGeneration(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 		listed := func(states ...easelv1.State) (all []*easelv1.Generation) {
 			return listAll(t, c, &easelv1.GenerationFilter{States: states}, 0)
 		}
@@ -207,7 +207,7 @@ func TestUsageIsGroupedByRequestedDimensions(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		cost := func(by, model, key, job string) int64 {
-			return create(t, as(by), labelled(t, model, key, map[string]string{"job": job})).GetCostCents()
+			return create(t, as(by), labeledOrder(t, model, key, map[string]string{"job": job})).GetCostCents()
 		}
 		poster := cost("poster", text, "a", "7") + cost("poster", picture, "b", "8")
 		banner, shop := cost("banner", text, "c", "7"), cost("shop", text, "a", "7")
@@ -276,9 +276,9 @@ func TestAccountContainsBudgetsOfTeam(t *testing.T) {
 func TestUnavailableLedgerFailsOnlyCallsThatNeedIt(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
-		id := create(t, as("poster"), labelled(t, text, "k", map[string]string{"patient": "jane-doe"})).GetGenerationId()
+		id := create(t, as("poster"), labeledOrder(t, text, "k", map[string]string{"patient": "jane-doe"})).GetGenerationId()
 		placed := s.sandbox.Requests()["POST /generations"]
-		updates := followed(t, as("poster"))
+		updates := followAll(t, as("poster"))
 		for _, route := range []string{"GET /generations", "GET /generations/{id}"} {
 			s.sandbox.Inject(sandbox.Fault{Route: route, Status: 503})
 		}

@@ -80,13 +80,13 @@ func (c *chain) originOfRequest(ctx context.Context) origin {
 	return from
 }
 
-// tlsState returns the TLS state of a REST client. The parameter raw is the client's certificate chain, which the HTTP
-// listener has verified in the handshake. If the chain is no longer valid, the state still contains it, so that stillVerified
-// returns false for the state.
-func (c *chain) tlsState(raw []string) *tls.ConnectionState {
+// tlsState returns the TLS state of a REST client. rawChain is the client's certificate chain, which the HTTP listener has
+// verified in the handshake. If the chain is no longer valid, the state still contains it, so that stillVerified returns
+// false for the state.
+func (c *chain) tlsState(rawChain []string) *tls.ConnectionState {
 	state := &tls.ConnectionState{}
 	intermediates := x509.NewCertPool()
-	for _, der := range raw {
+	for _, der := range rawChain {
 		certificate, err := x509.ParseCertificate([]byte(der))
 		if err != nil {
 			return nil
@@ -103,19 +103,19 @@ func (c *chain) tlsState(raw []string) *tls.ConnectionState {
 	return state
 }
 
-// Call runs a call through l.chain without the in-memory connection. The function handle replaces the gRPC handler. For each
-// message that it sends, handle must pass the number of result bytes in the message to countMessage. The outgoing metadata
-// of ctx is the metadata of the call, as in a gRPC client.
-func (l *Local) Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error {
+// Call runs a call through l.chain without the in-memory connection. serveCall replaces the gRPC handler. For each message
+// that it sends, serveCall must pass the number of result bytes in the message to countBytes. The outgoing metadata of ctx is
+// the metadata of the call, as in a gRPC client.
+func (l *Local) Call(ctx context.Context, method string, req proto.Message, serveCall func(ctx context.Context, countBytes func(bytes int)) error) error {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	measured := statsHandler{l.chain, l.chain.originOfRequest}
 	ctx = measured.TagRPC(metadata.NewIncomingContext(ctx, md), &stats.RPCTagInfo{FullMethodName: method})
 	c := callOf(ctx)
 	err := c.run(ctx, func(ctx context.Context) error {
-		if err := c.check(req); err != nil {
+		if err := c.checkRequest(req); err != nil {
 			return err
 		}
-		return handle(ctx, c.countMessage)
+		return serveCall(ctx, c.countMessage)
 	})
 	measured.HandleRPC(ctx, &stats.End{BeginTime: c.start, EndTime: time.Now(), Error: err})
 	return err

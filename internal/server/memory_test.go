@@ -61,7 +61,7 @@ func TestLargeDownloadsUseBoundedMemory(t *testing.T) {
 	g := create(t, c, &easelv1.CreateGenerationRequest{
 		ModelId: "studio/print", IdempotencyKey: "k", Inputs: inputs(t, map[string]any{"prompt": "x", "paper": "a3-plus"}),
 	})
-	wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+	awaitGeneration(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 	sums := map[string][]byte{}
 	for form, as := range forms {
 		sum, size := sha256.New(), counter(0)
@@ -94,8 +94,8 @@ func (c *counter) Write(p []byte) (int, error) {
 // unpack to 256 MiB.
 const bombRise = 16 << 20
 
-// compressed returns a compressed gRPC message that has n bytes before compression.
-func compressed(t *testing.T, n int64) []byte {
+// compressedMessage returns a compressed gRPC message that has n bytes before compression.
+func compressedMessage(t *testing.T, n int64) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	out.Write(make([]byte, 5))
@@ -117,7 +117,7 @@ func TestDecompressionBombNeedsLittleMemory(t *testing.T) {
 		t.Skip("memory is not meaningful under the race detector")
 	}
 	s := newStack(t)
-	bomb := compressed(t, 256<<20)
+	bomb := compressedMessage(t, 256<<20)
 	transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(s.grpc.Target(), "passthrough:///"))
 	}}

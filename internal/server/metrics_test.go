@@ -151,7 +151,7 @@ func TestExportedMetricsMatchMetricTable(t *testing.T) {
 	}()
 	for i, one := range []caller{c, rest, c, rest, c} {
 		g := create(t, one, order(t, picture, string(rune('a'+i)), "a lake"))
-		watched(t, one, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
+		collectUpdates(t, one, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
 		if err := one.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()}, io.Discard); err != nil {
 			t.Fatal(err)
 		}
@@ -173,8 +173,8 @@ func TestExportedMetricsMatchMetricTable(t *testing.T) {
 	if err := <-late; err != nil {
 		t.Errorf("the waiting call ended with %v", err)
 	}
-	wait(t, c, slow.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-	muddle(t, s)
+	awaitGeneration(t, c, slow.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+	muddleWatch(t, s)
 	leave()
 	if err := <-everything; err == nil {
 		t.Error("the watch of all generations ended without an error")
@@ -208,21 +208,21 @@ func TestExportedMetricsMatchMetricTable(t *testing.T) {
 	}
 }
 
-// muddle watches a new generation. When the watch receives an update, muddle reports three further states at once. The
-// watch skips some of these states, and the last of them is outdated. If the generation ends before the first update,
-// as can happen on a busy machine, muddle tries again with a new order.
-func muddle(t *testing.T, s *stack) {
+// muddleWatch watches a new generation. When the watch receives an update, muddleWatch reports three further states at
+// once. The watch skips some of these states, and the last of them is outdated. If the generation ends before the first
+// update, as can happen on a busy machine, muddleWatch tries again with a new order.
+func muddleWatch(t *testing.T, s *stack) {
 	t.Helper()
 	attempt := 0
 	eventually(t, "a watch begins before its generation is finished", func() bool {
 		attempt++
-		return muddled(t, s, order(t, picture, fmt.Sprint("muddle", attempt), "a lake"))
+		return tryMuddle(t, s, order(t, picture, fmt.Sprint("muddle", attempt), "a lake"))
 	})
 }
 
-// muddled reports whether a watch of a new generation received an update before the generation ended. It makes one
-// attempt for the function muddle.
-func muddled(t *testing.T, s *stack, o *easelv1.CreateGenerationRequest) (unfinished bool) {
+// tryMuddle reports whether a watch of a new generation received an update before the generation ended. It is one attempt
+// of muddleWatch.
+func tryMuddle(t *testing.T, s *stack, o *easelv1.CreateGenerationRequest) (unfinished bool) {
 	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))
 	id := create(t, grpcCaller{s, s.key}, o).GetGenerationId()

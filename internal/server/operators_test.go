@@ -48,7 +48,7 @@ func TestOperatorsSeeGenerationsMissingFromLedger(t *testing.T) {
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		a := create(t, as("poster"), order(t, text, "a", "a lake")).GetGenerationId()
 		x, y := orderedElsewhere(s, "x"), orderedElsewhere(s, "y")
-		b := create(t, as("shop"), labelled(t, picture, "b", map[string]string{"job": "7"})).GetGenerationId()
+		b := create(t, as("shop"), labeledOrder(t, picture, "b", map[string]string{"job": "7"})).GetGenerationId()
 		for _, size := range []int32{1, 2, 3, 0} {
 			got := idsOf(listAll(t, as("ops"), nil, size))
 			if slices.Sort(got[2:]); !slices.Equal(got[:2], []string{b, a}) || !slices.Equal(got[2:], sorted(x, y)) {
@@ -95,7 +95,7 @@ func TestForwardedAPIKeysHaveSeparateListsAndUsage(t *testing.T) {
 		if got := idsOf(listAll(t, c, nil, 1)); !slices.Equal(sorted(got...), sorted(x, y)) {
 			t.Errorf("before the first order, got %q, want %q", got, []string{x, y})
 		}
-		ordered := create(t, c, labelled(t, text, "k", map[string]string{"job": "7"}))
+		ordered := create(t, c, labeledOrder(t, text, "k", map[string]string{"job": "7"}))
 		own := ordered.GetGenerationId()
 		for _, size := range []int32{1, 2, 3, 0} {
 			got := idsOf(listAll(t, c, nil, size))

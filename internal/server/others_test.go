@@ -52,8 +52,8 @@ func TestWatchReceivesAllOrdersSettledByOtherProcesses(t *testing.T) {
 	writeCallers(t, file, "", "team-0", "team-1")
 	scenario := func(t *testing.T, s *stack) {
 		settledElsewhere(s, writtenElsewhere(s, "team-0"), "gen_before") // the catalog no longer lists the generation of this order
-		own := []<-chan *easelv1.GenerationUpdate{followed(t, grpcCaller{s, "team-0"}), followed(t, grpcCaller{s, "team-0"})}
-		foreign := followed(t, grpcCaller{s, "team-1"})
+		own := []<-chan *easelv1.GenerationUpdate{followAll(t, grpcCaller{s, "team-0"}), followAll(t, grpcCaller{s, "team-0"})}
+		foreign := followAll(t, grpcCaller{s, "team-1"})
 		var ids []string
 		for range moreThanAPage {
 			ids = append(ids, orderedElsewhere(s, rand.Text()))
@@ -85,9 +85,9 @@ func TestWatchReceivesAllOrdersSettledByOtherProcesses(t *testing.T) {
 	})
 }
 
-// followed opens a watch of all generations and waits until it has caught up. It returns a channel of the watch's
+// followAll opens a watch of all generations and waits until it has caught up. It returns a channel of the watch's
 // updates.
-func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
+func followAll(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
 	updates, caughtUp, ended := make(chan *easelv1.GenerationUpdate, 100), make(chan struct{}), make(chan struct{})
@@ -139,11 +139,11 @@ func untilEnded(t *testing.T, updates <-chan *easelv1.GenerationUpdate, ids ...s
 func TestOpenWatchReceivesGenerationRecordedLater(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
-		own, foreign, all := followed(t, as("banner")), followed(t, as("shop")), followed(t, as("ops"))
+		own, foreign, all := followAll(t, as("banner")), followAll(t, as("shop")), followAll(t, as("ops"))
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
 		answer := make(chan error, 1)
 		go func() {
-			req := labelled(t, text, "k", map[string]string{"job": "7"})
+			req := labeledOrder(t, text, "k", map[string]string{"job": "7"})
 			answer <- as("poster").call(t.Context(), "GenerationService/CreateGeneration", req, &easelv1.CreateGenerationResponse{})
 		}()
 		eventually(t, "the response is lost", func() bool { return lost.Fired() > 0 && len(listAll(t, as("ops"), nil, 0)) > 0 })

@@ -50,9 +50,9 @@ func (c *busyCatalog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, record)
 }
 
-// busy returns an option for a stack that uses c as its catalog and polls it every second. The stack's connections are
-// in memory, so that it can run in virtual time.
-func busy(c *busyCatalog) func(*options) {
+// withBusyCatalog returns an option for a stack that uses c as its catalog and polls it every second. The stack's
+// connections are in memory, so that it can run in virtual time.
+func withBusyCatalog(c *busyCatalog) func(*options) {
 	return func(o *options) {
 		o.memory, o.dialOptions = true, windows
 		o.wrap = func(http.RoundTripper) http.RoundTripper { return handled{c} }
@@ -67,7 +67,7 @@ var windows = []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10), grpc.
 func TestWatchEndsIfClientDoesNotReadFor30Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		catalog := &busyCatalog{size: 100 << 10}
-		s := newStack(t, busy(catalog))
+		s := newStack(t, withBusyCatalog(catalog))
 		c := grpcCaller{s, s.key}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -106,7 +106,7 @@ func TestWatchEndsIfClientDoesNotReadFor30Seconds(t *testing.T) {
 
 func TestStuckDownloadEndsAfterTwoMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStack(t, busy(&busyCatalog{}))
+		s := newStack(t, withBusyCatalog(&busyCatalog{}))
 		stream, err := easelv1.NewGenerationServiceClient(s.grpc).DownloadGeneration(grpcCaller{s, s.key}.keyed(t.Context()),
 			&easelv1.DownloadGenerationRequest{GenerationId: "gen_1"})
 		if err != nil {
@@ -206,7 +206,7 @@ func TestIdleWatchSendsHeartbeatAtLeastEvery16Seconds(t *testing.T) {
 }
 
 func TestNoResourcesLeakWhenWatchesAreOpenedAndCanceled(t *testing.T) {
-	times := soak(25_000, 1_000_000)
+	times := soakCount(25_000, 1_000_000)
 	if testing.Short() {
 		times = 5_000
 	}
@@ -249,7 +249,7 @@ func TestNoResourcesLeakWhenWatchesAreOpenedAndCanceled(t *testing.T) {
 	})
 	_, _, now := rest()
 	t.Logf("after %d streams the heap has grown by %d KiB", times, (now-heap)>>10)
-	if now-heap > int64(soak(1<<20, 4<<20)) {
+	if now-heap > int64(soakCount(1<<20, 4<<20)) {
 		t.Errorf("after %d streams the heap has grown by %d bytes", times, now-heap)
 	}
 }
@@ -266,8 +266,9 @@ func descriptors() int {
 	return len(open)
 }
 
-// soak returns its second argument if EASEL_SOAK is set, and otherwise its first. With EASEL_SOAK, the test takes minutes.
-func soak(usually, asked int) int {
+// soakCount returns its second argument if EASEL_SOAK is set, and otherwise its first. With EASEL_SOAK, the test takes
+// minutes.
+func soakCount(usually, asked int) int {
 	if os.Getenv("EASEL_SOAK") != "" {
 		return asked
 	}

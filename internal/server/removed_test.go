@@ -178,7 +178,7 @@ func TestDownloadContinuesAfterCallersCertificateExpires(t *testing.T) {
 			o.memory, o.sandbox.Speed, o.server.TLS, o.client, o.dialOptions = true, 1e6, files, client, windows
 		}), ""}
 		g := create(t, c, &easelv1.CreateGenerationRequest{ModelId: "studio/print", IdempotencyKey: "k", Inputs: inputs(t, map[string]any{"prompt": "x"})})
-		wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		awaitGeneration(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 		time.Sleep(time.Until(end) - 10*time.Second)
 		stream, err := easelv1.NewGenerationServiceClient(c.grpc).DownloadGeneration(c.keyed(t.Context()), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()})
 		if err == nil {

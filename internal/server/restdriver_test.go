@@ -68,16 +68,16 @@ func restError(answer *http.Response, body []byte) error {
 	return &restFailure{status.FromProto(&message), answer.StatusCode, answer.Header}
 }
 
-func (c restCaller) watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error {
-	return messages(c, c.request(ctx, "GenerationService/WatchGeneration", req), &easelv1.WatchGenerationResponse{}, func(m *easelv1.WatchGenerationResponse) bool {
-		each(m)
+func (c restCaller) watch(ctx context.Context, req *easelv1.WatchGenerationRequest, fn func(*easelv1.WatchGenerationResponse)) error {
+	return readMessages(c, c.request(ctx, "GenerationService/WatchGeneration", req), &easelv1.WatchGenerationResponse{}, func(m *easelv1.WatchGenerationResponse) bool {
+		fn(m)
 		return true
 	})
 }
 
-// If req has both IDs and known etags, watchMany sends a POST request, and otherwise a GET request. It passes every
-// message to the function each, until the stream ends or the function returns false.
-func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
+// If req has both IDs and known etags, watchMany sends a POST request, and otherwise a GET request. It passes every message to
+// fn, until the stream ends or fn returns false.
+func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, fn func(*easelv1.WatchGenerationsResponse) bool) error {
 	r := c.request(ctx, "GenerationService/WatchGenerations", req)
 	if len(req.GetGenerationIds()) > 0 && len(req.GetKnownEtags()) > 0 {
 		text, err := protojson.Marshal(req)
@@ -87,22 +87,22 @@ func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 		r.Method, r.URL.RawQuery, r.Body = http.MethodPost, "", io.NopCloser(bytes.NewReader(text))
 		r.Header.Set("Content-Type", "application/json")
 	}
-	return messages(c, r, &easelv1.WatchGenerationsResponse{}, each)
+	return readMessages(c, r, &easelv1.WatchGenerationsResponse{}, fn)
 }
 
-func (c restCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) bool) error {
-	return messages(c, c.request(ctx, "GenerationService/WatchEvents", req), &easelv1.WatchEventsResponse{}, each)
+func (c restCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest, fn func(*easelv1.WatchEventsResponse) bool) error {
+	return readMessages(c, c.request(ctx, "GenerationService/WatchEvents", req), &easelv1.WatchEventsResponse{}, fn)
 }
 
-// messages decodes each line of a stream into a message and passes the message to the function each. It stops when the
-// stream ends or the function returns false.
-func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func(M) bool) error {
-	err := c.lines(r, func(line []byte) error {
+// readMessages decodes each line of a stream into a message and passes the message to fn. It stops when the stream ends or fn
+// returns false.
+func readMessages[M proto.Message](c restCaller, r *http.Request, empty M, fn func(M) bool) error {
+	err := c.readLines(r, func(line []byte) error {
 		m, _ := empty.ProtoReflect().New().Interface().(M)
 		if err := protojson.Unmarshal(line, m); err != nil {
 			return fmt.Errorf("invalid line %s: %w", line, err)
 		}
-		if !each(m) {
+		if !fn(m) {
 			return errEnough
 		}
 		return nil
@@ -113,8 +113,8 @@ func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func
 	return err
 }
 
-// lines passes every line of a stream to the function each, until the stream ends or the function returns an error.
-func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
+// readLines passes every line of a stream to fn, until the stream ends or fn returns an error.
+func (c restCaller) readLines(r *http.Request, fn func(line []byte) error) error {
 	r.Header.Set("Accept", "application/x-ndjson")
 	answer, err := c.http.Do(r)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 		if err := json.Unmarshal(lines.Bytes(), &failed); err == nil && failed.Error != nil {
 			return restError(answer, failed.Error)
 		}
-		if err := each(lines.Bytes()); err != nil {
+		if err := fn(lines.Bytes()); err != nil {
 			return err
 		}
 	}

@@ -33,10 +33,10 @@ var newRules = sync.OnceValues(func() (rules, error) {
 	return rules{validator: validator}, nil
 })
 
-// check validates a request. If the request is an order, check first stores the idempotency key from the REST header in the
-// order. The parameter idempotencyKeys contains the values of the header. The error lists the violations, up to a maximum
+// checkRequest validates a request. If the request is an order, checkRequest first stores the idempotency key from the REST
+// header in the order. idempotencyKeys contains the values of the header. The error lists the violations, up to a maximum
 // number.
-func (r rules) check(idempotencyKeys []string, req any) error {
+func (r rules) checkRequest(idempotencyKeys []string, req any) error {
 	message, ok := req.(proto.Message)
 	if !ok {
 		return nil
@@ -100,12 +100,12 @@ func violationsOf(message proto.Message, invalid *protovalidate.ValidationError)
 	return violations
 }
 
-// fieldOf returns the path of the field that a rule validates, or "" if the path is unknown. The parameter rule is the ID of
-// the rule. An ID that begins with the name of one of the message's fields is itself the path of the validated field.
-func fieldOf(message proto.Message, rule string) string {
-	name, _, _ := strings.Cut(rule, ".")
+// fieldOf returns the path of the field that a rule validates, or "" if the path is unknown. ruleID is the ID of the rule. An
+// ID that begins with the name of one of the message's fields is itself the path of the validated field.
+func fieldOf(message proto.Message, ruleID string) string {
+	name, _, _ := strings.Cut(ruleID, ".")
 	if message.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name)) != nil {
-		return rule
+		return ruleID
 	}
 	return ""
 }

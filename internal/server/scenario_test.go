@@ -67,12 +67,12 @@ func get(t *testing.T, c caller, id string) (*easelv1.Generation, error) {
 	return getWithin(t, c, id, durationpb.New(0))
 }
 
-// wait waits up to 30 s until a generation is terminal or settled, depending on the argument until.
-func wait(t *testing.T, c caller, id string, until easelv1.WatchUntil) *easelv1.Generation {
+// awaitGeneration waits up to 30 s until a generation is terminal or settled, depending on goal.
+func awaitGeneration(t *testing.T, c caller, id string, goal easelv1.WatchUntil) *easelv1.Generation {
 	t.Helper()
 	resp := &easelv1.WaitGenerationResponse{}
 	err := c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{
-		GenerationId: id, Timeout: durationpb.New(30 * time.Second), Until: until,
+		GenerationId: id, Timeout: durationpb.New(30 * time.Second), Until: goal,
 	}, resp)
 	if err != nil {
 		t.Fatal(err)
@@ -80,8 +80,8 @@ func wait(t *testing.T, c caller, id string, until easelv1.WatchUntil) *easelv1.
 	return resp.GetGeneration()
 }
 
-// watched watches a generation until the watch ends, and returns the updates.
-func watched(t *testing.T, c caller, req *easelv1.WatchGenerationRequest) (updates []*easelv1.GenerationUpdate) {
+// collectUpdates watches a generation until the watch ends, and returns the updates.
+func collectUpdates(t *testing.T, c caller, req *easelv1.WatchGenerationRequest) (updates []*easelv1.GenerationUpdate) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -118,7 +118,7 @@ func accountOf(t *testing.T, c caller) *easelv1.Account {
 func balance(t *testing.T, s *stack, c caller) int64 {
 	t.Helper()
 	account := accountOf(t, c)
-	if s.shared() {
+	if s.sharesKey() {
 		if account.BalanceCents != nil || len(account.GetUpstreamFields().GetFields()) > 0 {
 			t.Errorf("%s can read the account: %v", s.caller, account)
 		}
@@ -141,7 +141,7 @@ func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationReques
 		return resp.GetQuote()
 	}
 	quoted := ask(c)
-	if s.shared() {
+	if s.sharesKey() {
 		if quoted.BalanceCents != nil || quoted.Affordable != nil {
 			t.Errorf("a quote reports the balance to %s: %v", s.caller, quoted)
 		}
@@ -222,7 +222,7 @@ func TestTextResultIsReturnedInGeneration(t *testing.T) {
 		if seed := g.GetInputs().GetFields()["seed"]; seed.GetStringValue() != "9007199254740993" {
 			t.Errorf("the response has the seed %v", seed)
 		}
-		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		end := awaitGeneration(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 		s.wantOwned(end)
 		if lines := strings.Count(end.GetText().GetText(), "\n"); lines != 2 {
 			t.Errorf("the haiku is %q", end.GetText().GetText())
@@ -240,7 +240,7 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 		if g.GetCostCents() == 0 { // checks the cost instead of the balance, because the balance may already include the refund
 			t.Error("the order's cost is zero")
 		}
-		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_SETTLED)
+		end := awaitGeneration(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_SETTLED)
 		if end.GetState() != easelv1.State_STATE_REFUNDED || end.GetFailureMessage() == "" {
 			t.Errorf("the settled generation is %v", end)
 		}
@@ -257,8 +257,8 @@ func TestOrderWithLostResponseIsChargedOnce(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
-		first := created(t, c, labelled(t, text, "k", map[string]string{"campaign": "spring"}))
-		again := created(t, c, labelled(t, text, "k", map[string]string{"campaign": "autumn"}))
+		first := created(t, c, labeledOrder(t, text, "k", map[string]string{"campaign": "spring"}))
+		again := created(t, c, labeledOrder(t, text, "k", map[string]string{"campaign": "autumn"}))
 		if got := again.GetGeneration().GetLabels()["campaign"]; got != "spring" {
 			t.Errorf("the repeated order has the label %q, want spring", got)
 		}

@@ -183,13 +183,12 @@ func (s *stack) audit() sandbox.Audit {
 	return audit
 }
 
-// eventually waits up to 20 s until the function holds returns true. The second argument describes the expected
-// condition in the failure message.
-func eventually(t *testing.T, what string, holds func() bool) {
+// eventually waits up to 20 s until isMet returns true. condition describes the expected condition in the failure message.
+func eventually(t *testing.T, condition string, isMet func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+	for deadline := time.Now().Add(20 * time.Second); !isMet(); {
 		if time.Now().After(deadline) {
-			t.Fatal("condition not met within 20 s:", what)
+			t.Fatal("condition not met within 20 s:", condition)
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -18,10 +18,10 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// overTeamOfModels runs a scenario for a team, over gRPC and over REST. The scenario's argument team contains three
-// callers in the team, who authenticate in different ways. ops is an operator in the same team. The function limit
-// changes the models that the team may use.
-func overTeamOfModels(t *testing.T, scenario func(t *testing.T, s *stack, team map[string]caller, ops caller, limit func(models string))) {
+// overTeamOfModels runs a scenario for a team, over gRPC and over REST. The scenario gets three callers in the
+// team, who authenticate in different ways. ops is an operator in the same team. setModels changes the models that
+// the team may use.
+func overTeamOfModels(t *testing.T, scenario func(t *testing.T, s *stack, team map[string]caller, ops caller, setModels func(models string))) {
 	for form, as := range forms {
 		t.Run(form, func(t *testing.T) {
 			files, client, _ := server.Certified(t, &x509.Certificate{DNSNames: []string{"poster"}, NotAfter: time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC)})

@@ -61,16 +61,16 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 }
 
 // strangers maps each kind of owner to a function that creates a stack and starts a watch of a generation. The function
-// returns the generation's ID, and a caller that belongs to another owner. Its parameter as creates a caller of a
-// stack, with an API key or token.
-var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (id string, foreign caller){
-	"an API key": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
+// returns the generation's ID, and a caller that belongs to another owner. newCaller creates a caller of a stack, with
+// an API key or token.
+var strangers = map[string]func(t *testing.T, newCaller func(*stack, string) caller) (id string, foreign caller){
+	"an API key": func(t *testing.T, newCaller func(*stack, string) caller) (string, caller) {
 		s := newStack(t, func(o *options) { o.sandbox.Speed = 0.01 })
-		return underWatch(t, as(s, s.key)), s.another(as(s, s.key))
+		return underWatch(t, newCaller(s, s.key)), s.another(newCaller(s, s.key))
 	},
-	"a team": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
+	"a team": func(t *testing.T, newCaller func(*stack, string) caller) (string, caller) {
 		s := ledgerStack(t, sqliteLedger(t), []string{"shop", "blog"}, func(o *options) { o.sandbox.Speed = 0.01 })
-		return underWatch(t, as(s, "shop")), as(s, "blog")
+		return underWatch(t, newCaller(s, "shop")), newCaller(s, "blog")
 	},
 }
 
@@ -141,7 +141,7 @@ func TestOnlyOperatorsSeeBalanceInCatalogErrors(t *testing.T) {
 						fault.Route = errorCalls[test.call].route
 						s.sandbox.Inject(fault)
 					}
-					st := statusOf(t, test.make(t, as(by), ""))
+					st := statusOf(t, test.sendCall(t, as(by), ""))
 					if text := protojson.Format(st.Proto()); service.Reason(st).String() != test.reason || strings.Contains(text, "1234") != told {
 						t.Error(text)
 					}
@@ -168,7 +168,7 @@ func orderFor(t *testing.T, c caller, model, key, project string) error {
 	if project != "none" {
 		labels["project"] = project
 	}
-	return c.call(t.Context(), "GenerationService/CreateGeneration", labelled(t, model, key, labels), &easelv1.CreateGenerationResponse{})
+	return c.call(t.Context(), "GenerationService/CreateGeneration", labeledOrder(t, model, key, labels), &easelv1.CreateGenerationResponse{})
 }
 
 // The team requires the label "project". Each value of this label has a daily budget.

@@ -172,7 +172,7 @@ func TestSpanOfWatchUpdateLinksToSpanOfPoll(t *testing.T) {
 		s := newStack(t, func(o *options) { o.memory = true })
 		c := grpcCaller{s, s.key}
 		g := create(t, c, order(t, picture, "k", "a lake"))
-		watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
+		collectUpdates(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
 		const service = "easel.v1.GenerationService/"
 		synctest.Wait() // waits until the spans of the watch and of the poll have ended
 		byID := map[trace.SpanID]tracetest.SpanStub{}

@@ -23,7 +23,7 @@ func TestDownloadWaitsForResult(t *testing.T) {
 		if err != nil || len(data) == 0 {
 			t.Errorf("downloaded %d bytes, %v", len(data), err)
 		}
-		updates := watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: id})
+		updates := collectUpdates(t, c, &easelv1.WatchGenerationRequest{GenerationId: id})
 		if len(updates) != 1 || updates[0].GetGeneration().GetFile() == nil || !updates[0].GetInitial() {
 			t.Fatalf("got the updates %v, want one update with a file", updates)
 		}
@@ -88,21 +88,21 @@ func TestWatchEndsAtMaximumAgeWithClosingReason(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed, o.service.MaxStreamAge = 0.1, 300*time.Millisecond })
 }
 
-// finished orders a picture of the given size, waits until its generation has ended, and returns
+// orderPicture orders a picture of the given size, waits until its generation has ended, and returns
 // the generation's ID.
-func finished(t *testing.T, c caller, size string) string {
+func orderPicture(t *testing.T, c caller, size string) string {
 	t.Helper()
 	g := create(t, c, &easelv1.CreateGenerationRequest{
 		ModelId: picture, IdempotencyKey: "k", Inputs: inputs(t, map[string]any{"prompt": "x", "size": size}),
 	})
-	wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+	awaitGeneration(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 	return g.GetGenerationId()
 }
 
 func TestInterruptedDownloadResumesAtReportedOffset(t *testing.T) {
 	s := newStack(t)
 	c := grpcCaller{s, s.key}
-	id := finished(t, c, "640x400")
+	id := orderPicture(t, c, "640x400")
 	whole, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestInterruptedDownloadResumesAtReportedOffset(t *testing.T) {
 func TestDeletedContentIsReportedAsNoContent(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
-		id := finished(t, c, "64x40")
+		id := orderPicture(t, c, "64x40")
 		for _, status := range []int{204, 404, 410} {
 			fault := s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Status: status, Body: " "})
 			_, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})

@@ -26,23 +26,23 @@ type Site struct {
 	Logs  *Buffer
 
 	GRPCPipe, HTTPPipe, AdminPipe *proctest.Pipe
-	Stop                          func() error // stops the server, waits until serve (see [Start]) has returned, and returns its error
+	Stop                          func() error // stops the server, waits until runServer (see [Start]) has returned, and returns its error
 }
 
-// Start starts a server for a test. The function build creates the server and returns the function serve, which runs it. The
-// server must listen on the pipes of the Site, and should write its log to [Site.Logs]. When the test ends, the context passed
-// to serve is canceled.
-func Start(t testing.TB, studio *Studio, build func(*Site) (serve func(context.Context) error, err error)) *Site {
+// Start starts a server for a test. buildServer creates the server and returns runServer, which runs it. The server must
+// listen on the pipes of the Site, and should write its log to [Site.Logs]. When the test ends, the context passed to
+// runServer is canceled.
+func Start(t testing.TB, studio *Studio, buildServer func(*Site) (runServer func(context.Context) error, err error)) *Site {
 	t.Helper()
 	s := &Site{Studio: studio, Logs: &Buffer{}, GRPCPipe: Pipe(), HTTPPipe: Pipe(), AdminPipe: Pipe()}
-	serve, err := build(s)
+	runServer, err := buildServer(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	var result error
-	go func() { defer close(ended); result = serve(ctx) }()
+	go func() { defer close(ended); result = runServer(ctx) }()
 	s.Stop = func() error { cancel(); <-ended; return result }
 	s.HTTP, s.Admin = HTTPClient(s.HTTPPipe), HTTPClient(s.AdminPipe)
 	s.GRPC = Dial(t, s.GRPCPipe)
