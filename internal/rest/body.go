@@ -171,12 +171,12 @@ func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 // placeOfParser matches the position in an error from the JSON parser. Its capture groups are the line and the column.
 var placeOfParser = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
 
-// faultyMember returns the path of the member that caused an error from the JSON parser, or "" if the member is unknown. The
-// parameter said is the parser's message.
-func faultyMember(body []byte, said string) string {
-	place := placeOfParser.FindStringSubmatch(said)
+// faultyMember returns the path of the member that caused an error from the JSON parser, or "" if the member is unknown.
+// message is the parser's message.
+func faultyMember(body []byte, message string) string {
+	place := placeOfParser.FindStringSubmatch(message)
 	switch {
-	case strings.Contains(said, tooDeep):
+	case strings.Contains(message, tooDeep):
 		return "inputs" // the parser does not report the position, but no other member can be nested too deeply
 	case place == nil:
 		return ""

@@ -72,7 +72,7 @@ type fileAnswer struct {
 }
 
 // serve handles a DownloadGeneration call. [Calls] runs it instead of the gRPC server's handler.
-func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *easelv1.DownloadGenerationRequest, sent func(bytes int)) error {
+func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *easelv1.DownloadGenerationRequest, countBytes func(bytes int)) error {
 	defer a.close()
 	if err := a.plan(ctx, req); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *ease
 	if a.code >= http.StatusMultipleChoices || a.request.Method == http.MethodHead {
 		return nil
 	}
-	return a.writeBody(w, sent)
+	return a.writeBody(w, countBytes)
 }
 
 // reopen opens the result, or the part of it, that req selects. If a result is already open, reopen closes it first.
@@ -215,9 +215,9 @@ func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 // sourceNames maps the sources of a result to values of the header Easel-Content-Source.
 var sourceNames = map[easelv1.ContentSource]string{easelv1.ContentSource_CONTENT_SOURCE_CATALOG: "catalog", easelv1.ContentSource_CONTENT_SOURCE_COPY: "copy"}
 
-// writeBody copies the bytes of the result to w. After each chunk, it passes the size of the chunk to the function sent. It
-// returns an error if a read or write fails, or if the length is known and the number of bytes differs from it.
-func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
+// writeBody copies the bytes of the result to w. After each chunk, it passes the size of the chunk to countBytes. It returns an
+// error if a read or write fails, or if the length is known and the number of bytes differs from it.
+func (a *fileAnswer) writeBody(w io.Writer, countBytes func(bytes int)) error {
 	var written int64
 	err := a.content.Copy(func(chunk *easelv1.ContentChunk) error {
 		if written += int64(len(chunk.GetData())); a.length != unbounded && written > a.length {
@@ -226,7 +226,7 @@ func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 		if _, err := w.Write(chunk.GetData()); err != nil {
 			return failedWrite(err)
 		}
-		sent(len(chunk.GetData()))
+		countBytes(len(chunk.GetData()))
 		return nil
 	})
 	if err == nil && a.length != unbounded && written != a.length {

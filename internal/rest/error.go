@@ -123,19 +123,19 @@ func statusJSON(st *status.Status) []byte {
 	return body
 }
 
-// newParseViolation returns the violation for a request that the gateway can't parse. The parameter said is the parser's
-// message, which may quote the request. Only its first 256 bytes are used.
-func newParseViolation(said string) service.Violation {
-	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson randomly replaces a space with a no-break space
-	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")
-	v := service.Violation{Description: "the request can't be read: " + said}
-	if field := fieldOfParser.FindStringSubmatch(said); field != nil {
+// newParseViolation returns the violation for a request that the gateway can't parse. message is the parser's message,
+// which may quote the request. Only its first 256 bytes are used.
+func newParseViolation(message string) service.Violation {
+	message = strings.TrimPrefix(strings.ReplaceAll(message, "\u00a0", " "), "proto: ") // protojson randomly replaces a space with a no-break space
+	message = strings.ToValidUTF8(message[:min(len(message), 256)], "")
+	v := service.Violation{Description: "the request can't be read: " + message}
+	if field := fieldOfParser.FindStringSubmatch(message); field != nil {
 		v.Field = field[1]
 	}
 	switch {
-	case strings.Contains(said, tooDeep):
+	case strings.Contains(message, tooDeep):
 		v.Description = service.TooDeep
-	case said == io.ErrUnexpectedEOF.Error():
+	case message == io.ErrUnexpectedEOF.Error():
 		v.Description = "the body is not complete JSON"
 	}
 	return v

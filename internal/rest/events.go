@@ -110,11 +110,11 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 		return
 	}
 	for ; err == nil; message, err = stream.Recv() {
-		if err = events.message(any(message).(proto.Message)); err != nil {
+		if err = events.writeMessage(any(message).(proto.Message)); err != nil {
 			break // the client has disconnected or is too slow, so the stream must not end like a complete one
 		}
 	}
-	events.end(err)
+	events.writeEnd(err)
 }
 
 // firstMessage waits for the first message. If no message arrives within firstMessageWait, it sends the headers of the event
@@ -152,11 +152,11 @@ type eventWriter struct {
 }
 
 func newEventWriter(w http.ResponseWriter, r *http.Request) *eventWriter {
-	return &eventWriter{w: w, flush: http.NewResponseController(w).Flush, sse: accepts(r, "text/event-stream")}
+	return &eventWriter{w: w, flush: http.NewResponseController(w).Flush, sse: acceptsType(r, "text/event-stream")}
 }
 
-// accepts reports whether the Accept header of a request contains the given media type. Wildcards such as */* are ignored.
-func accepts(r *http.Request, want string) bool {
+// acceptsType reports whether the Accept header of a request contains the given media type. Wildcards such as */* are ignored.
+func acceptsType(r *http.Request, want string) bool {
 	for _, value := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(value, ",") {
 			if media, _, err := mime.ParseMediaType(part); err == nil && media == want {
@@ -185,8 +185,8 @@ func (e *eventWriter) start() error {
 	return e.flush()
 }
 
-// message writes a message to the stream. If the headers were not sent yet, it sends them first.
-func (e *eventWriter) message(m proto.Message) error {
+// writeMessage writes a message to the stream. If the headers were not sent yet, it sends them first.
+func (e *eventWriter) writeMessage(m proto.Message) error {
 	if !e.opened {
 		if err := e.start(); err != nil {
 			return err
@@ -210,9 +210,9 @@ func (e *eventWriter) message(m proto.Message) error {
 	return e.write(event.Bytes())
 }
 
-// end writes the end of the stream. err is io.EOF if the call ended with OK. If the client has disconnected, nothing is
+// writeEnd writes the end of the stream. err is io.EOF if the call ended with OK. If the client has disconnected, nothing is
 // written.
-func (e *eventWriter) end(err error) {
+func (e *eventWriter) writeEnd(err error) {
 	if !e.opened {
 		_ = e.start()
 	}

@@ -38,8 +38,8 @@ func FuzzQuotedEtagsStayDistinct(f *testing.F) {
 	})
 }
 
-// obliging returns a service whose implemented methods always succeed.
-func obliging() *servertest.Studio {
+// obligingStudio returns a service whose implemented methods always succeed.
+func obligingStudio() *servertest.Studio {
 	s := servertest.NewStudio()
 	s.Create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 		return &easelv1.CreateGenerationResponse{}, nil
@@ -80,7 +80,7 @@ func FuzzRESTResponseHasDocumentedStatus(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3])
 	}
-	s := serve(f, obliging())
+	s := serve(f, obligingStudio())
 	f.Fuzz(func(t *testing.T, method, path, header, body string) {
 		if strings.ContainsAny(method+path, " \r\n") || strings.ContainsAny(header, "\r\n") || !strings.HasPrefix(path, "/") {
 			t.Skip("invalid request line")

@@ -106,8 +106,8 @@ func bareTemplate(template string) string {
 	return strings.NewReplacer("=**}", "}", "=*}", "}").Replace(template)
 }
 
-// visitRoutes calls the function visit for every HTTP route of every method in the contract.
-func visitRoutes(visit func(protoreflect.MethodDescriptor, binding)) {
+// visitRoutes calls fn for every HTTP route of every method in the contract.
+func visitRoutes(fn func(protoreflect.MethodDescriptor, binding)) {
 	service.Methods(func(m protoreflect.MethodDescriptor) {
 		rule, ok := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 		if !ok {
@@ -116,11 +116,11 @@ func visitRoutes(visit func(protoreflect.MethodDescriptor, binding)) {
 		for _, rule := range slices.Concat([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()) {
 			switch pattern := rule.GetPattern().(type) {
 			case *annotations.HttpRule_Get:
-				visit(m, binding{verb: http.MethodGet, template: pattern.Get})
+				fn(m, binding{verb: http.MethodGet, template: pattern.Get})
 			case *annotations.HttpRule_Post:
-				visit(m, binding{verb: http.MethodPost, template: pattern.Post, inBody: rule.GetBody() == "*"})
+				fn(m, binding{verb: http.MethodPost, template: pattern.Post, inBody: rule.GetBody() == "*"})
 			case *annotations.HttpRule_Delete:
-				visit(m, binding{verb: http.MethodDelete, template: pattern.Delete})
+				fn(m, binding{verb: http.MethodDelete, template: pattern.Delete})
 			}
 		}
 	})

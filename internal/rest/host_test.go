@@ -24,8 +24,8 @@ func listenOn(t *testing.T, host string) net.Listener {
 	return l
 }
 
-// asked sends a request with the given host name to a listener. It returns the response and its body.
-func asked(t *testing.T, l net.Listener, host string, r *http.Request) (*http.Response, string) {
+// sendTo sends a request with the given host name to a listener. It returns the response and its body.
+func sendTo(t *testing.T, l net.Listener, host string, r *http.Request) (*http.Response, string) {
 	t.Helper()
 	r.URL.Host, r.Host = l.Addr().String(), host
 	return servertest.Do(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, r)
@@ -57,7 +57,7 @@ func TestAttackByDNSRebinding(t *testing.T) {
 			l := listenOn(t, test.addr)
 			serve(t, studio, func(c *server.Config, form *Config) { c.Listeners.HTTP, form.AllowedHosts = l, test.allowed })
 			order := func(host string) (*http.Response, string) {
-				return asked(t, l, host, servertest.Request(t, http.MethodPost, "/v1/generations", `{"modelId":"m","inputs":{},"idempotencyKey":"k"}`,
+				return sendTo(t, l, host, servertest.Request(t, http.MethodPost, "/v1/generations", `{"modelId":"m","inputs":{},"idempotencyKey":"k"}`,
 					"Origin: http://"+host, "Sec-Fetch-Site: same-origin"))
 			}
 			for _, host := range test.refused {

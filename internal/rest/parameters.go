@@ -35,16 +35,16 @@ func newParameters() parameters {
 	return known
 }
 
-// addNames adds the query parameters for a message's fields to names. It skips a field if without(field name) is true. A
+// addNames adds the query parameters for a message's fields to names. It skips a field if isSkipped(field name) is true. A
 // parameter for a field of a nested message has a name such as filter.states, and a parameter for a map field has a name such
-// as labels[job]. The parameters inJSON and inProto are the prefixes for the fields of a nested message, including the dot. For
-// the outermost message, they are empty.
-func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
+// as labels[job]. jsonPrefix and protoPrefix are the prefixes for the fields of a nested message, including the dot. For the
+// outermost message, they are empty.
+func addNames(names map[string]string, message protoreflect.MessageDescriptor, jsonPrefix, protoPrefix string, isSkipped func(protoreflect.Name) bool) {
 	for n := range message.Fields().Len() {
 		field := message.Fields().Get(n)
-		long, short := inJSON+field.JSONName(), inProto+string(field.Name())
+		long, short := jsonPrefix+field.JSONName(), protoPrefix+string(field.Name())
 		switch {
-		case without(field.Name()):
+		case isSkipped(field.Name()):
 		case field.IsMap():
 			names[long+keyed] = short + keyed
 		case field.Message() != nil && field.Message().ParentFile().Package() == message.ParentFile().Package():

@@ -35,10 +35,10 @@ type Calls interface {
 	MaxBody() int64
 	// Metadata returns the gRPC metadata of the call for a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
-	// Call runs a call through the server's chain of processing steps, without the in-memory connection. The function handle
-	// runs instead of the method's handler. For each message that it sends, handle must pass the number of result bytes in the
-	// message to the function sent.
-	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error
+	// Call runs a call through the server's chain of processing steps, without the in-memory connection. serveCall runs instead
+	// of the method's handler. For each message that it sends, serveCall must pass the number of result bytes in the message to
+	// countBytes.
+	Call(ctx context.Context, method string, req proto.Message, serveCall func(ctx context.Context, countBytes func(bytes int)) error) error
 }
 
 // Config is the configuration of the REST API. Calls and Content are required.

@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// nameRoute returns a handler that names the span of a request after its route, and then calls next. For a probe (see the
-// function allowed), the handler instead records whether the route supports the method.
+// nameRoute returns a handler that names the span of a request after its route, and then calls next. For a probe (see
+// [allowedMethods]), the handler instead records whether the route supports the method.
 func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template, m := routeTemplate(r), matchedOf(r.Context())
@@ -66,13 +66,13 @@ func handleRoutingError(ctx context.Context, mux *runtime.ServeMux, _ runtime.Ma
 		writeError(w, r, service.Fail(easelv1.ErrorReason_ROUTE_NOT_FOUND, "unknown path; /openapi.json lists the paths"))
 		return
 	}
-	w.Header().Set("Allow", strings.Join(allowed(mux, r), ", "))
+	w.Header().Set("Allow", strings.Join(allowedMethods(mux, r), ", "))
 	writeError(w, r, service.Fail(easelv1.ErrorReason_METHOD_NOT_ALLOWED, "this path does not support "+r.Method))
 }
 
-// allowed returns the methods that the gateway supports at the path of a request. It sends the gateway a probe with each
-// method. A probe is a request that only checks whether the gateway supports its method and path.
-func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
+// allowedMethods returns the methods that the gateway supports at the path of a request. It sends the gateway a probe with
+// each method. A probe is a request that only checks whether the gateway supports its method and path.
+func allowedMethods(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 		m := &matched{probe: true}
 		probe := r.Clone(context.WithValue(r.Context(), matchedKey{}, m))
@@ -103,7 +103,7 @@ func traceRequests(next http.Handler) http.Handler {
 // matched is a context value in which the gateway stores the route of a request, for the handlers around the gateway.
 type matched struct {
 	request *http.Request // request whose Pattern is set to the route, for OpenTelemetry's handler
-	probe   bool          // whether the request only checks which methods a path supports; see the function allowed
+	probe   bool          // whether the request only checks which methods a path supports; see allowedMethods
 	found   bool          // result of a probe: whether its method and path are supported
 }
 
