@@ -27,16 +27,16 @@ import (
 // picture is the content of a result. It is long enough for several full chunks and a partial chunk.
 var picture = bytes.Repeat([]byte("a picture of the sea "), 20_001)
 
-// copied sends the content picture from the given offset through [Content.Copy], and returns the resulting chunks.
-// limit is the maximum number of bytes; zero means no limit. The function read wraps the reader of the body, for
+// copyPicture sends the content picture from the given offset through [Content.Copy], and returns the resulting
+// chunks. limit is the maximum number of bytes; zero means no limit. wrapReader wraps the reader of the body, for
 // example to make it fail.
-func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv1.ContentChunk, err error) {
+func copyPicture(offset, limit int, wrapReader func(io.Reader) io.Reader) (chunks []*easelv1.ContentChunk, err error) {
 	size := int64(len(picture))
 	c := &Content{
 		Info: &easelv1.ContentInfo{SizeBytes: &size}, Offset: int64(offset), Limit: int64(limit),
-		Body: io.NopCloser(read(bytes.NewReader(picture[offset:]))),
+		Body: io.NopCloser(wrapReader(bytes.NewReader(picture[offset:]))),
 	}
-	err = c.Copy(c.summed(func(chunk *easelv1.ContentChunk) error {
+	err = c.Copy(c.summedSink(func(chunk *easelv1.ContentChunk) error {
 		chunks = append(chunks, proto.CloneOf(chunk))
 		return nil
 	}))
@@ -86,7 +86,7 @@ func TestAResultIsCutIntoChunksWithChecksums(t *testing.T) {
 			{chunkSize, 2 * chunkSize, 3 * chunkSize, false},
 		} {
 			t.Run(fmt.Sprintf("%s, %d from %d", name, part.limit, part.offset), func(t *testing.T) {
-				chunks, err := copied(part.offset, part.limit, read)
+				chunks, err := copyPicture(part.offset, part.limit, read)
 				if err != nil || len(chunks) == 0 {
 					t.Fatalf("got %d chunks and the error %v", len(chunks), err)
 				}
@@ -110,7 +110,7 @@ func TestInterruptedDownloadHasNoSummary(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, limit := range []int{0, chunkSize + 7, len(picture)} {
-				chunks, err := copied(0, limit, func(r io.Reader) io.Reader {
+				chunks, err := copyPicture(0, limit, func(r io.Reader) io.Reader {
 					return io.MultiReader(io.LimitReader(r, chunkSize+5), iotest.ErrReader(broken))
 				})
 				if !errors.Is(err, broken) {

@@ -17,11 +17,11 @@ func Services() []protoreflect.ServiceDescriptor {
 	}
 }
 
-// Methods calls the function visit for each method of the contract.
-func Methods(visit func(protoreflect.MethodDescriptor)) {
+// Methods calls fn for each method of the contract.
+func Methods(fn func(protoreflect.MethodDescriptor)) {
 	for _, service := range Services() {
 		for n := range service.Methods().Len() {
-			visit(service.Methods().Get(n))
+			fn(service.Methods().Get(n))
 		}
 	}
 }

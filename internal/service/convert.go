@@ -85,7 +85,7 @@ func fieldMessage(f catalog.InputField, left *room) *easelv1.InputField {
 	if len(f.Allowed) > maxAllowed {
 		left.addOmitted("input_fields.allowed_values")
 	} else {
-		out.AllowedValues = left.values("input_fields.allowed_values", f.Allowed...)
+		out.AllowedValues = left.convertValues("input_fields.allowed_values", f.Allowed...)
 	}
 	out.UpstreamFields = left.convertObject("input_fields.upstream_fields", f.Extra)
 	return out

@@ -41,7 +41,7 @@ func numbers(value any) any {
 			v[n] = numbers(v[n])
 		}
 	case json.Number:
-		if f, err := v.Float64(); err == nil && exact(v.String(), f) {
+		if f, err := v.Float64(); err == nil && isExact(v.String(), f) {
 			return f
 		}
 		return v.String()
@@ -80,8 +80,10 @@ func FuzzCatalogInputsReachCallerWithTheirValues(f *testing.F) {
 	})
 }
 
-// many returns an object of slightly more than 11*n bytes. Its only member is a string.
-func many(n int) catalog.Value { return catalog.Value(`{"a":"` + strings.Repeat("x", 11*n) + `"}`) }
+// largeObject returns an object of slightly more than 11*n bytes. Its only member is a string.
+func largeObject(n int) catalog.Value {
+	return catalog.Value(`{"a":"` + strings.Repeat("x", 11*n) + `"}`)
+}
 
 // digits returns an object whose only member is a list of n numbers.
 func digits(n int) catalog.Value {
@@ -95,14 +97,14 @@ func TestOversizedGenerationOmitsLargeFields(t *testing.T) {
 		g    catalog.Generation
 		want []string
 	}{
-		"within the limits":                {catalog.Generation{Inputs: many(half - 100), Extra: many(half - 100)}, nil},
-		"large unknown members":            {catalog.Generation{Inputs: many(half + 100), Extra: many(half + 100)}, []string{"upstream_fields"}},
-		"large inputs":                     {catalog.Generation{Inputs: many(most), Extra: many(100)}, []string{"inputs"}},
-		"large inputs and unknown members": {catalog.Generation{Inputs: many(450_000), Extra: many(2_000_000)}, []string{"inputs", "upstream_fields"}},
-		"text, inputs and unknown members": {catalog.Generation{Inputs: many(half), Extra: many(half), Text: &text}, []string{"inputs", "upstream_fields"}},
-		"large text":                       {catalog.Generation{Inputs: many(100), Text: &long}, []string{"text"}},
-		"many values":                      {catalog.Generation{Inputs: digits(maxDecoded - 3), Extra: many(100)}, nil},
-		"too many values":                  {catalog.Generation{Inputs: digits(maxDecoded), Extra: many(100)}, []string{"inputs"}},
+		"within the limits":                {catalog.Generation{Inputs: largeObject(half - 100), Extra: largeObject(half - 100)}, nil},
+		"large unknown members":            {catalog.Generation{Inputs: largeObject(half + 100), Extra: largeObject(half + 100)}, []string{"upstream_fields"}},
+		"large inputs":                     {catalog.Generation{Inputs: largeObject(most), Extra: largeObject(100)}, []string{"inputs"}},
+		"large inputs and unknown members": {catalog.Generation{Inputs: largeObject(450_000), Extra: largeObject(2_000_000)}, []string{"inputs", "upstream_fields"}},
+		"text, inputs and unknown members": {catalog.Generation{Inputs: largeObject(half), Extra: largeObject(half), Text: &text}, []string{"inputs", "upstream_fields"}},
+		"large text":                       {catalog.Generation{Inputs: largeObject(100), Text: &long}, []string{"text"}},
+		"many values":                      {catalog.Generation{Inputs: digits(maxDecoded - 3), Extra: largeObject(100)}, nil},
+		"too many values":                  {catalog.Generation{Inputs: digits(maxDecoded), Extra: largeObject(100)}, []string{"inputs"}},
 	} {
 		row.g.ID, row.g.State = "g", catalog.StateSucceeded
 		got := generationMessage(row.g, "e")
@@ -116,7 +118,7 @@ func TestOversizedGenerationOmitsLargeFields(t *testing.T) {
 			}
 		}
 	}
-	if got := accountMessage(catalog.Account{Extra: many(most)}); !slices.Equal(got.GetOmittedFields(), []string{"upstream_fields"}) || got.GetUpstreamFields() != nil {
+	if got := accountMessage(catalog.Account{Extra: largeObject(most)}); !slices.Equal(got.GetOmittedFields(), []string{"upstream_fields"}) || got.GetUpstreamFields() != nil {
 		t.Errorf("account: got omitted fields %q", got.GetOmittedFields())
 	}
 }
@@ -128,11 +130,11 @@ func TestOversizedModelOmitsLargeFields(t *testing.T) {
 		m    catalog.Model
 		want []string
 	}{
-		"within the limits":                 {catalog.Model{Fields: []catalog.InputField{{Name: "x", Default: catalog.Value("1"), Allowed: choices, Extra: many(9)}}, Extra: many(9)}, nil},
-		"large unknown members":             {catalog.Model{Extra: many(most)}, []string{"upstream_fields"}},
+		"within the limits":                 {catalog.Model{Fields: []catalog.InputField{{Name: "x", Default: catalog.Value("1"), Allowed: choices, Extra: largeObject(9)}}, Extra: largeObject(9)}, nil},
+		"large unknown members":             {catalog.Model{Extra: largeObject(most)}, []string{"upstream_fields"}},
 		"too many allowed values":           {catalog.Model{Fields: []catalog.InputField{{Name: "x", Allowed: append(choices, choices...)}}}, []string{"input_fields.allowed_values"}},
-		"large default and unknown members": {catalog.Model{Fields: []catalog.InputField{{Name: "x", Default: many(most), Extra: many(most)}}, Extra: many(9)}, []string{"input_fields.default_value", "input_fields.upstream_fields"}},
-		"too many fields":                   {catalog.Model{Fields: make([]catalog.InputField, maxFields+1), Extra: many(9)}, []string{"input_fields"}},
+		"large default and unknown members": {catalog.Model{Fields: []catalog.InputField{{Name: "x", Default: largeObject(most), Extra: largeObject(most)}}, Extra: largeObject(9)}, []string{"input_fields.default_value", "input_fields.upstream_fields"}},
+		"too many fields":                   {catalog.Model{Fields: make([]catalog.InputField, maxFields+1), Extra: largeObject(9)}, []string{"input_fields"}},
 		"large fields":                      {catalog.Model{Fields: slices.Repeat([]catalog.InputField{{Description: strings.Repeat("x", maxProse)}}, 100)}, []string{"input_fields"}},
 	} {
 		got := modelMessage(row.m)

@@ -52,7 +52,7 @@ type Content struct {
 // Content first waits for the generation to finish. The result can be read until ctx is done.
 func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
 	id := req.GetGenerationId()
-	seen, err := s.see(ctx, id)
+	seen, err := s.visibleOrder(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -61,11 +61,11 @@ func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRe
 			return nil, err
 		}
 	}
-	return s.open(ctx, req)
+	return s.openContent(ctx, req)
 }
 
-// open opens the result of a generation. Unlike Content, it does not wait for the generation to finish.
-func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
+// openContent opens the result of a generation. Unlike Content, it does not wait for the generation to finish.
+func (s *Service) openContent(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
 	id := req.GetGenerationId()
 	content, err := s.cfg.Contents.Open(ctx, auth.Of(ctx).APIKey, id, req.GetReadOffset(), quoted(req.GetEtag()))
 	if err != nil {
@@ -74,9 +74,9 @@ func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationReque
 	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id, known: s.StillKnown(ctx)}, nil
 }
 
-// Copy splits the bytes into chunks and passes each chunk to the function sink. A chunk's data is valid only until sink
-// returns. The first chunk also contains c.Info. If the complete result was read, the last chunk also contains the
-// result's size. If the caller is no longer authorized, Copy stops with an error.
+// Copy splits the bytes into chunks and passes each chunk to sink. A chunk's data is valid only until sink returns. The
+// first chunk also contains c.Info. If the complete result was read, the last chunk also contains the result's size. If
+// the caller is no longer authorized, Copy stops with an error.
 func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	body, buffer := io.Reader(c.Body), make([]byte, chunkSize)
 	if c.Limit > 0 {
@@ -139,9 +139,9 @@ func fill(body io.Reader, data []byte) (n int, err error) {
 	return n, err
 }
 
-// summed returns a sink that adds checksums to the chunks and then passes them to sink. It is used only for gRPC calls,
-// because REST responses have no checksums.
-func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.ContentChunk) error {
+// summedSink returns a sink that adds checksums to the chunks and then passes them to sink. It is used only for gRPC
+// calls, because REST responses have no checksums.
+func (c *Content) summedSink(sink func(*easelv1.ContentChunk) error) func(*easelv1.ContentChunk) error {
 	digest := sha256.New()
 	return func(chunk *easelv1.ContentChunk) error {
 		chunk.Crc32C = crc32.Checksum(chunk.GetData(), castagnoli)
@@ -163,7 +163,7 @@ func (s *Service) noContent(ctx context.Context, id string, err error) error {
 	default:
 		return aboutGeneration(err, id)
 	}
-	seen, readErr := s.see(ctx, id)
+	seen, readErr := s.visibleOrder(ctx, id)
 	if readErr != nil {
 		return readErr
 	}

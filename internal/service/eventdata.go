@@ -33,7 +33,7 @@ func (d EventData) Generation(o ledger.Order, text *string) string {
 	if version.Extra != nil {
 		version.Extra = catalog.Value(hide.Replace(string(version.Extra)))
 	}
-	return d.withResult(eventJSON(attributed(generationMessage(version.Generation, version.Etag), whose)), version.Generation)
+	return d.withResult(eventJSON(addAttribution(generationMessage(version.Generation, version.Etag), whose)), version.Generation)
 }
 
 // withResult returns data, a JSON object. If the result can be downloaded, it adds the URL of the result to the object.

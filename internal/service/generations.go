@@ -80,7 +80,7 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 		return nil, aboutModel(err, req.GetModelId())
 	}
 	update := s.reportOrder(ctx, req, receipt)
-	return &easelv1.CreateGenerationResponse{Generation: s.message(update, s.attributionOfOrder(ctx, receipt)), Replayed: receipt.Replayed}, nil
+	return &easelv1.CreateGenerationResponse{Generation: s.attributedMessage(update, s.attributionOfOrder(ctx, receipt)), Replayed: receipt.Replayed}, nil
 }
 
 // attributionOfOrder returns the attribution of an order: its owner, caller, model and labels. The attribution comes
@@ -128,7 +128,7 @@ func expireTime(sent *timestamppb.Timestamp) time.Time {
 // GetGeneration returns the state that an open watch has observed, unless that state is older than the request allows.
 // Otherwise it reads the generation from the catalog.
 func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
-	seen, err := s.see(ctx, req.GetGenerationId())
+	seen, err := s.visibleOrder(ctx, req.GetGenerationId())
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 	if update.State == catalog.StateDeleted {
 		return nil, noGeneration(req.GetGenerationId())
 	}
-	return &easelv1.GetGenerationResponse{Generation: s.message(update, seen.Attribution)}, nil
+	return &easelv1.GetGenerationResponse{Generation: s.attributedMessage(update, seen.Attribution)}, nil
 }
 
 // isStale reports whether a state was observed longer ago than limit. If limit is nil, no state is stale. If limit is 0,
@@ -164,7 +164,7 @@ func (s *Service) read(ctx context.Context, id string, seen order) (watch.Update
 // generation, the state comes from the hub, which remembers new orders, or from the ledger. In all other cases,
 // fallback returns err.
 func (s *Service) fallback(ctx context.Context, id string, err error) (watch.Update, error) {
-	if missing(err) {
+	if isMissing(err) {
 		if update, ok := s.cfg.Hub.NotYetVisible(auth.Of(ctx).APIKey, id); ok {
 			return update, nil
 		}
@@ -188,7 +188,7 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 	if err == nil {
 		err = s.deleteWithCopy(ctx, id, req.GetForce())
 	}
-	if err != nil && (!missing(err) || !req.GetAllowMissing()) {
+	if err != nil && (!isMissing(err) || !req.GetAllowMissing()) {
 		return nil, err
 	}
 	return &easelv1.DeleteGenerationResponse{}, nil
@@ -199,9 +199,9 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 // generation. It does not check whether the caller may delete the generation.
 func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool) (err error) {
 	if !force {
-		err = s.finished(ctx, id)
+		err = s.checkFinished(ctx, id)
 	}
-	if err != nil && !missing(err) {
+	if err != nil && !isMissing(err) {
 		return err
 	}
 	if failed := s.auditDeletion(ctx, id); failed != nil {
@@ -210,7 +210,7 @@ func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool)
 	if err == nil {
 		err = s.deleteInCatalog(ctx, id)
 	}
-	if missing(err) && auth.Of(ctx).SharesAPIKey() { // with forwarded API keys, Easel copies no results
+	if isMissing(err) && auth.Of(ctx).SharesAPIKey() { // with forwarded API keys, Easel copies no results
 		if failed := s.cfg.Orders.Ledger.DiscardContent(ctx, viewer(ctx), id); failed != nil {
 			return failed
 		}
@@ -221,7 +221,7 @@ func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool)
 // deleteInCatalog deletes a generation in the catalog and records the deletion.
 func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
 	err := s.cfg.Catalog.Delete(ctx, auth.Of(ctx).APIKey, id)
-	if missing(err) {
+	if isMissing(err) {
 		s.recorded(ctx, id, err) // repeated NOT_FOUND errors make the generation count as deleted
 	}
 	if err != nil {
@@ -231,10 +231,10 @@ func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
 	return nil
 }
 
-// finished returns an error if a generation is not finished. It also returns an error if the generation may still be
+// checkFinished returns an error if a generation is not finished. It also returns an error if the generation may still be
 // refunded, because Easel can't see the refund of a deleted generation. The state is read from the catalog and not
 // taken from a watch, because a deletion can't be undone.
-func (s *generations) finished(ctx context.Context, id string) error {
+func (s *generations) checkFinished(ctx context.Context, id string) error {
 	update, err := s.read(ctx, id, order{ordered: true})
 	if err != nil {
 		return err
@@ -252,8 +252,8 @@ func (s *generations) finished(ctx context.Context, id string) error {
 	return nil
 }
 
-// missing reports whether err means that the catalog does not have the requested record.
-func missing(err error) bool { return catalog.KindOf(err) == catalog.KindNotFound }
+// isMissing reports whether err means that the catalog does not have the requested record.
+func isMissing(err error) bool { return catalog.KindOf(err) == catalog.KindNotFound }
 
 // LimitsOf converts a budget in the callers file to the limits that the ledger checks.
 func LimitsOf(b auth.Budget) ledger.Limits {

@@ -227,8 +227,8 @@ func hasLoneSurrogate(text []byte) bool {
 		if text[at] != '\\' {
 			continue
 		}
-		first := escaped(text[at:])
-		switch second := escaped(text[min(at+6, len(text)):]); {
+		first := escapedCodeUnit(text[at:])
+		switch second := escapedCodeUnit(text[min(at+6, len(text)):]); {
 		case utf16.DecodeRune(first, second) != utf8.RuneError:
 			at += 6
 		case utf16.IsSurrogate(first):
@@ -239,9 +239,9 @@ func hasLoneSurrogate(text []byte) bool {
 	return false
 }
 
-// escaped returns the code unit of an escape such as \ud800 at the start of text, or -1 if text does not start with
-// such an escape.
-func escaped(text []byte) rune {
+// escapedCodeUnit returns the code unit of an escape such as \ud800 at the start of text, or -1 if text does not start
+// with such an escape.
+func escapedCodeUnit(text []byte) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return -1
 	}

@@ -15,11 +15,11 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// allocated returns the number of bytes that are allocated while the function do runs.
-func allocated(do func()) uint64 {
+// allocatedBytes returns the number of bytes that are allocated while fn runs.
+func allocatedBytes(fn func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	do()
+	fn()
 	runtime.ReadMemStats(&after)
 	return after.TotalAlloc - before.TotalAlloc
 }
@@ -33,7 +33,7 @@ func TestLongFieldNameWithManyValuesUsesLittleMemory(t *testing.T) {
 	}
 	inputs := &structpb.Struct{Fields: map[string]*structpb.Value{name: structpb.NewListValue(nulls)}}
 	var out json.RawMessage
-	if bytes := allocated(func() { out, _ = inputsBytes(inputs, "") }); bytes > 64<<20 || len(out) < 500_000 || !json.Valid(out) {
+	if bytes := allocatedBytes(func() { out, _ = inputsBytes(inputs, "") }); bytes > 64<<20 || len(out) < 500_000 || !json.Valid(out) {
 		t.Errorf("%d bytes were allocated for an output of %d bytes", bytes, len(out))
 	}
 	nulls.Values[100] = structpb.NewNumberValue(1e300)
@@ -51,7 +51,7 @@ func TestTheLargestInputsJSONIsCheckedInLittleMemory(t *testing.T) {
 		"a string full of brackets":  `{"a":"` + strings.Repeat("{[,", 349_000) + `"}`,
 	} {
 		var err error
-		if bytes := allocated(func() { err = checkInputsJSON(text, []byte(text)) }); bytes > 16<<20 || err != nil {
+		if bytes := allocatedBytes(func() { err = checkInputsJSON(text, []byte(text)) }); bytes > 16<<20 || err != nil {
 			t.Errorf("%s: %d bytes were allocated: %v", name, bytes, err)
 		}
 	}

@@ -26,7 +26,7 @@ func farewells(t *testing.T, seed uint64) (times []time.Duration) {
 		for range 10 {
 			age := time.Until(s.watchEnd(t.Context()))
 			var end *closing
-			if err := s.closes(watch.ErrExpired); !errors.As(err, &end) || end.reason != easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE {
+			if err := s.convertWatchError(watch.ErrExpired); !errors.As(err, &end) || end.reason != easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE {
 				t.Fatal(err)
 			}
 			times = append(times, age, end.delay)

@@ -69,7 +69,7 @@ func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenera
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := s.unordered(ctx, listed, req.GetFilter())
+	chosen, err := s.unorderedFilter(ctx, listed, req.GetFilter())
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +82,9 @@ func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenera
 	return &easelv1.ListGenerationsResponse{Generations: items, NextPageToken: next}, err
 }
 
-// unordered returns a function that reports whether a generation in the catalog's list matches the filter and has no
+// unorderedFilter returns a function that reports whether a generation in the catalog's list matches the filter and has no
 // order in the ledger.
-func (s *generations) unordered(ctx context.Context, listed *catalog.List, filter *easelv1.GenerationFilter) (func(catalog.Version) bool, error) {
+func (s *generations) unorderedFilter(ctx context.Context, listed *catalog.List, filter *easelv1.GenerationFilter) (func(catalog.Version) bool, error) {
 	ids := make([]string, len(listed.Records))
 	for n, g := range listed.Records {
 		ids[n] = g.ID
@@ -92,19 +92,19 @@ func (s *generations) unordered(ctx context.Context, listed *catalog.List, filte
 	ordered, err := s.cfg.Orders.Owned(ctx, viewer(ctx), ids...)
 	return func(g catalog.Version) bool {
 		_, known := ordered[g.ID]
-		return !known && chooses(filter, g.Generation)
+		return !known && matchesFilter(filter, g.Generation)
 	}, err
 }
 
 // areUnordered reports whether the catalog's list contains generations that match the filter and have no order. It also
 // returns true if the ledger can't be read.
 func (s *generations) areUnordered(ctx context.Context, listed *catalog.List, filter *easelv1.GenerationFilter) bool {
-	chosen, err := s.unordered(ctx, listed, filter)
+	chosen, err := s.unorderedFilter(ctx, listed, filter)
 	return err != nil || slices.ContainsFunc(listed.Records, chosen)
 }
 
-// The function chooses reports whether a generation from the catalog matches the model and the states of a filter.
-func chooses(filter *easelv1.GenerationFilter, g catalog.Generation) bool {
+// matchesFilter reports whether a generation from the catalog matches the model and the states of a filter.
+func matchesFilter(filter *easelv1.GenerationFilter, g catalog.Generation) bool {
 	return (filter.GetModelId() == "" || filter.GetModelId() == g.ModelID) &&
 		(len(filter.GetStates()) == 0 || slices.Contains(filter.GetStates(), states[g.State]))
 }
@@ -151,7 +151,7 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 				g.Text, g.File = newest.Text, newest.File
 			}
 		}
-		message := attributed(generationMessage(g, r.Etag), r.Attribution)
+		message := addAttribution(generationMessage(g, r.Etag), r.Attribution)
 		if left -= proto.Size(message) + fieldCost; left < 0 && len(all) > 0 {
 			return all
 		}
@@ -160,10 +160,10 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 	return all
 }
 
-// catalogList returns the catalog's list, or nil if the list can't be read within [resultsTimeout]. The argument wanted is the
-// number of generations that the caller will look up in the list. If it is 0, catalogList sends no request and returns nil.
-func (s *generations) catalogList(ctx context.Context, wanted int) *catalog.List {
-	if wanted == 0 {
+// catalogList returns the catalog's list, or nil if the list can't be read within [resultsTimeout]. lookupCount is the number
+// of generations that the caller will look up in the list. If it is 0, catalogList sends no request and returns nil.
+func (s *generations) catalogList(ctx context.Context, lookupCount int) *catalog.List {
+	if lookupCount == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, resultsTimeout)

@@ -110,7 +110,7 @@ func (m encodedModel) message() *easelv1.Model {
 }
 
 func newModelCache(client *catalog.Client, capacity int) *modelCache {
-	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // the method close calls stop
+	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // modelCache.close calls stop
 	return &modelCache{catalog: client, capacity: capacity, ctx: ctx, stop: stop, copies: map[copyKey]modelCopy{}}
 }
 
@@ -188,7 +188,7 @@ func (c *modelCache) read(ctx context.Context, cred catalog.Credential, k copyKe
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)() //nolint:contextcheck // c.ctx is used only to cancel the read
 	models, err := c.fetch(ctx, cred, k.id)
-	return c.store(k, models, err)
+	return c.applyRead(k, models, err)
 }
 
 func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, id string) (all []encodedModel, err error) {
@@ -209,11 +209,11 @@ func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, id stri
 	return all, err
 }
 
-// store applies the result of a read to the cache, and returns the models for the callers that waited for the read. If
-// the catalog is unavailable, store keeps the cached response, and returns this response if it is younger than
-// copyKept. Any other error deletes the cached response. If the catalog rejects the API key, store deletes all cached
-// responses for that key.
-func (c *modelCache) store(k copyKey, models []encodedModel, err error) ([]encodedModel, error) {
+// applyRead applies the result of a read to the cache, and returns the models for the callers that waited for the read.
+// If the catalog is unavailable, applyRead keeps the cached response, and returns this response if it is younger than
+// copyKept. Any other error deletes the cached response. If the catalog rejects the API key, applyRead deletes all
+// cached responses for that key.
+func (c *modelCache) applyRead(k copyKey, models []encodedModel, err error) ([]encodedModel, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old, known := c.copies[k]

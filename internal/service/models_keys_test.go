@@ -17,7 +17,7 @@ import (
 func TestRejectedAPIKeyReceivesNoCachedModels(t *testing.T) {
 	for code, want := range map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied} {
 		withModelCatalog(t, func(s *modelCatalog) {
-			s.want("1 k", time.Second, 0)
+			s.checkModel("1 k", time.Second, 0)
 			if _, err := s.list("k"); err != nil {
 				t.Fatal(err)
 			}
@@ -25,7 +25,7 @@ func TestRejectedAPIKeyReceivesNoCachedModels(t *testing.T) {
 				t.Fatal(m, err)
 			}
 			time.Sleep(2 * time.Minute)
-			s.answers(code)
+			s.setStatus(code)
 			if _, err := s.model("k", "a"); err != nil {
 				t.Error("no copy was served before the rejection was known:", err)
 			}
@@ -38,11 +38,11 @@ func TestRejectedAPIKeyReceivesNoCachedModels(t *testing.T) {
 					t.Errorf("%d: %v, %v", code, err, err2)
 				}
 			}
-			s.answers(503)
+			s.setStatus(503)
 			if all, err := s.list("k"); err == nil {
 				t.Errorf("a dropped copy was served during an outage: %v", all)
 			}
-			s.answers(0)
+			s.setStatus(0)
 			if m, err := s.model("k", "a"); err != nil || time.Since(m.GetObserveTime().AsTime()) != 0 {
 				t.Errorf("after the API key was accepted again: %v, %v", m, err)
 			}
@@ -52,9 +52,9 @@ func TestRejectedAPIKeyReceivesNoCachedModels(t *testing.T) {
 
 func TestRejectedAPIKeyReceivesNoStaleModel(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
-		s.want("1 k", time.Second, 0)
+		s.checkModel("1 k", time.Second, 0)
 		time.Sleep(time.Hour)
-		s.answers(401)
+		s.setStatus(401)
 		if m, err := s.model("k", "a"); Status(err).Code() != codes.Unauthenticated || m != nil {
 			t.Error(m, err)
 		}
@@ -82,10 +82,10 @@ func TestAPIKeysShareNoCachedModels(t *testing.T) {
 
 func TestRemovedModelIsNotServedFromCache(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
-		s.want("1 k", time.Second, 0)
+		s.checkModel("1 k", time.Second, 0)
 		time.Sleep(5 * time.Minute)
-		s.answers(404)
-		s.want("1 k", 0, 5*time.Minute)
+		s.setStatus(404)
+		s.checkModel("1 k", 0, 5*time.Minute)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		for range 2 {
@@ -94,8 +94,8 @@ func TestRemovedModelIsNotServedFromCache(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		s.answers(0)
-		s.want("5 k", time.Second, 0)
+		s.setStatus(0)
+		s.checkModel("5 k", time.Second, 0)
 	})
 }
 
@@ -127,7 +127,7 @@ func TestFullModelCacheEvictsOldestCopies(t *testing.T) {
 		if n := len(c.copies); n < 20 || n > 60 {
 			t.Errorf("%d copies are kept, want 20 to 60", n)
 		}
-		s.count()
+		s.requestCount()
 		for _, i := range []int{0, 299} {
 			if _, err := s.model(fmt.Sprint("key-", i%30), fmt.Sprint("model-", i)); err != nil {
 				t.Fatal(err)
@@ -156,10 +156,10 @@ func TestUnusedAPIKeyIsRemovedFromModelCache(t *testing.T) {
 
 func TestCloseCancelsBackgroundRefreshOfModels(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
-		s.want("1 k", time.Second, 0)
+		s.checkModel("1 k", time.Second, 0)
 		time.Sleep(5 * time.Minute)
 		s.slowness = time.Hour
-		s.want("1 k", 0, 5*time.Minute)
+		s.checkModel("1 k", 0, 5*time.Minute)
 		synctest.Wait()
 		began := time.Now()
 		s.services.Close()

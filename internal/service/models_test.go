@@ -88,15 +88,15 @@ func (s *modelCatalog) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answers sets the status of all later responses. Zero means that requests succeed.
-func (s *modelCatalog) answers(code int) {
+// setStatus sets the status of all later responses. Zero means that requests succeed.
+func (s *modelCatalog) setStatus(code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status = code
 }
 
-// count returns the number of requests since the previous call of count.
-func (s *modelCatalog) count() int {
+// requestCount returns the number of requests since the previous call of requestCount.
+func (s *modelCatalog) requestCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.requests
@@ -120,9 +120,9 @@ func (s *modelCatalog) list(key string) ([]*easelv1.Model, error) {
 	return resp.GetModels(), err
 }
 
-// The method want calls GetModel for the model "a" with the API key "k". It checks the model's display name, the
+// checkModel calls GetModel for the model "a" with the API key "k". It checks the model's display name, the
 // duration of the call, and the age of the cached copy.
-func (s *modelCatalog) want(name string, took, age time.Duration) {
+func (s *modelCatalog) checkModel(name string, took, age time.Duration) {
 	s.Helper()
 	began := time.Now()
 	m, err := s.model("k", "a")
@@ -139,24 +139,24 @@ func (s *modelCatalog) want(name string, took, age time.Duration) {
 func (s *modelCatalog) wantRequests(n int) {
 	s.Helper()
 	synctest.Wait()
-	if got := s.count(); got != n {
+	if got := s.requestCount(); got != n {
 		s.Errorf("%d requests, want %d", got, n)
 	}
 }
 
 func TestModelCacheRefreshDependsOnCopyAge(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
-		s.want("1 k", time.Second, 0)
+		s.checkModel("1 k", time.Second, 0)
 		time.Sleep(59 * time.Second)
-		s.want("1 k", 0, 59*time.Second)
+		s.checkModel("1 k", 0, 59*time.Second)
 		time.Sleep(9*time.Minute - 59*time.Second)
 		for range 100 { // each call returns the cached copy, and the refresh runs in the background
-			s.want("1 k", 0, 9*time.Minute)
+			s.checkModel("1 k", 0, 9*time.Minute)
 		}
 		time.Sleep(2 * time.Second)
-		s.want("2 k", 0, time.Second)
+		s.checkModel("2 k", 0, time.Second)
 		time.Sleep(10 * time.Minute) // the copy is now so old that the next call waits for a new one
-		s.want("3 k", time.Second, 0)
+		s.checkModel("3 k", time.Second, 0)
 		for range 2 {
 			if all, err := s.list("k"); err != nil || len(all) != 2 || all[1].GetDisplayName() != "4 k" {
 				t.Error(all, err)
@@ -170,7 +170,7 @@ func TestThousandConcurrentCallersShareOneModelRequest(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
 		var all sync.WaitGroup
 		for range 1000 {
-			all.Go(func() { s.want("1 k", time.Second, 0) })
+			all.Go(func() { s.checkModel("1 k", time.Second, 0) })
 		}
 		all.Wait()
 		s.wantRequests(1)
@@ -190,7 +190,7 @@ func TestCanceledCallerDoesNotCancelSharedModelRequest(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		all.Go(func() { s.want("1 k", time.Second, 0) })
+		all.Go(func() { s.checkModel("1 k", time.Second, 0) })
 		all.Wait()
 		s.wantRequests(1)
 	})
@@ -199,22 +199,22 @@ func TestCanceledCallerDoesNotCancelSharedModelRequest(t *testing.T) {
 func TestCachedModelIsServedDuringOutage(t *testing.T) {
 	for _, code := range []int{503, 429, 200} { // the response with status 200 is invalid, because its body is empty
 		withModelCatalog(t, func(s *modelCatalog) {
-			s.want("1 k", time.Second, 0)
-			s.answers(code)
+			s.checkModel("1 k", time.Second, 0)
+			s.setStatus(code)
 			time.Sleep(23 * time.Hour)
 			began := time.Now()
 			m, err := s.model("k", "a")
 			if err != nil || m.GetDisplayName() != "1 k" || began.Sub(m.GetObserveTime().AsTime()) != 23*time.Hour {
 				t.Errorf("HTTP %d: during the outage, got %v, %v", code, m, err)
 			}
-			if s.count() < 2 {
+			if s.requestCount() < 2 {
 				t.Errorf("HTTP %d: the catalog received no request during the outage", code)
 			}
 			time.Sleep(time.Hour)
 			if m, err := s.model("k", "a"); err == nil {
 				t.Errorf("HTTP %d: a model is still served after a day: %v", code, m)
 			}
-			s.answers(0)
+			s.setStatus(0)
 			if m, err := s.model("k", "a"); err != nil || time.Since(m.GetObserveTime().AsTime()) != 0 {
 				t.Errorf("HTTP %d: after the outage, got %v, %v", code, m, err)
 			}
@@ -224,11 +224,11 @@ func TestCachedModelIsServedDuringOutage(t *testing.T) {
 
 func TestCachedModelsReduceCatalogRequestsDuringOutage(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
-		s.want("1 k", time.Second, 0)
+		s.checkModel("1 k", time.Second, 0)
 		s.slowness = 0
-		s.answers(503)
+		s.setStatus(503)
 		time.Sleep(time.Hour)
-		s.count()
+		s.requestCount()
 		for range 600 { // sends ten calls per second for ten minutes
 			for range 10 {
 				if m, err := s.model("k", "a"); err != nil || m.GetDisplayName() != "1 k" {
@@ -240,7 +240,7 @@ func TestCachedModelsReduceCatalogRequestsDuringOutage(t *testing.T) {
 		synctest.Wait()
 		// The service starts a refresh every ten seconds: 60 in ten minutes. Retries by the catalog client add some requests,
 		// but its retry budget limits their number.
-		if n := s.count(); n < 55 || n > 70 {
+		if n := s.requestCount(); n < 55 || n > 70 {
 			t.Errorf("%d requests for 6,000 calls in ten minutes, want 55 to 70", n)
 		}
 	})
@@ -248,11 +248,11 @@ func TestCachedModelsReduceCatalogRequestsDuringOutage(t *testing.T) {
 
 func TestCachedModelIsServedWhenCatalogIsUnresponsive(t *testing.T) {
 	withModelCatalog(t, func(s *modelCatalog) {
-		s.want("1 k", time.Second, 0)
+		s.checkModel("1 k", time.Second, 0)
 		time.Sleep(time.Hour - 5*time.Second)
 		s.slowness = time.Hour
-		s.want("1 k", 5*time.Second, time.Hour)
-		s.want("1 k", 0, time.Hour) // returns at once, because the service has just learned that the catalog does not respond
+		s.checkModel("1 k", 5*time.Second, time.Hour)
+		s.checkModel("1 k", 0, time.Hour) // returns at once, because the service has just learned that the catalog does not respond
 		ctx, cancel := context.WithTimeout(s.as("b"), 2*time.Second)
 		defer cancel()
 		if _, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"}); !errors.Is(err, context.DeadlineExceeded) {

@@ -41,9 +41,9 @@ func (o order) exists() bool { return o.ordered && !o.Deleted }
 // mayLack reports whether version v of the generation may be missing from the ledger.
 func (o order) mayLack(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
 
-// see returns the ledger's information about a generation. If the caller may not see the generation of another owner,
-// the error is the same as for a generation without an order.
-func (s *Service) see(ctx context.Context, id string) (order, error) {
+// visibleOrder returns the ledger's information about a generation. If the caller may not see the generation of
+// another owner, the error is the same as for a generation without an order.
+func (s *Service) visibleOrder(ctx context.Context, id string) (order, error) {
 	owner := viewer(ctx)
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
 	whose, ok := own[id]
@@ -90,10 +90,10 @@ func (s *Service) auditDeletion(ctx context.Context, id string) error {
 	return s.cfg.Orders.Ledger.Audit(ctx, act)
 }
 
-// mustHide reports whether Easel must hide the generations of other owners from a call. The parameter owner
-// is the owner whose generations the call may see, or nil if the call may see the generations of all owners.
-func mustHide(ctx context.Context, owner *string) bool {
-	return owner != nil && auth.Of(ctx).IsIsolated()
+// mustHide reports whether Easel must hide the generations of other owners from a call. visibleOwner is the owner
+// whose generations the call may see, or nil if the call may see the generations of all owners.
+func mustHide(ctx context.Context, visibleOwner *string) bool {
+	return visibleOwner != nil && auth.Of(ctx).IsIsolated()
 }
 
 // AddressKey is the context key of the caller's network address. The value is a string.
@@ -137,14 +137,14 @@ func withoutLabels(known ledger.Attribution) ledger.Attribution {
 	return known
 }
 
-// The method message converts an update to a message, and adds the attribution in the parameter whose.
-func (s *Service) message(u watch.Update, whose ledger.Attribution) *easelv1.Generation {
-	return attributed(generationMessage(u.Generation, u.Etag), whose)
+// attributedMessage converts an update to a message, and adds the given attribution.
+func (s *Service) attributedMessage(u watch.Update, whose ledger.Attribution) *easelv1.Generation {
+	return addAttribution(generationMessage(u.Generation, u.Etag), whose)
 }
 
-// attributed adds an attribution to a message. If the attribution has no caller, its owner is a digest of an API key
-// and is omitted.
-func attributed(g *easelv1.Generation, whose ledger.Attribution) *easelv1.Generation {
+// addAttribution adds an attribution to a message. If the attribution has no caller, its owner is a digest of an API
+// key and is omitted.
+func addAttribution(g *easelv1.Generation, whose ledger.Attribution) *easelv1.Generation {
 	if whose.Caller != "" {
 		g.Owner = whose.Owner
 	}
@@ -152,8 +152,8 @@ func attributed(g *easelv1.Generation, whose ledger.Attribution) *easelv1.Genera
 	return g
 }
 
-// hidden returns the update that a watch of many generations sends for an ID that its caller may not see.
-func hidden(id string) *watch.Update {
+// hiddenUpdate returns the update that a watch of many generations sends for an ID that its caller may not see.
+func hiddenUpdate(id string) *watch.Update {
 	g, now := catalog.Generation{ID: id, State: catalog.StateDeleted}, time.Now()
 	v := g.Version() // computed before the times are set, so that the etag depends only on the ID and the state
 	v.TerminalTime, v.ObserveTime = now, now

@@ -42,10 +42,9 @@ type encodings struct {
 	askedAt time.Time          // time when the last successful query started
 }
 
-// The method attribution returns the attribution of the update's generation. If the last successful query started
-// less than attributionTTL ago, it returns that query's result. Otherwise it calls the function ask, which queries
-// the ledger.
-func (e *encodings) attribution(ask func() (ledger.Attribution, error)) (ledger.Attribution, error) {
+// cachedAttribution returns the attribution of the update's generation. If the last successful query started less than
+// attributionTTL ago, it returns that query's result. Otherwise it calls queryLedger.
+func (e *encodings) cachedAttribution(queryLedger func() (ledger.Attribution, error)) (ledger.Attribution, error) {
 	e.mu.Lock()
 	whose, askedAt := e.whose, e.askedAt
 	e.mu.Unlock()
@@ -54,7 +53,7 @@ func (e *encodings) attribution(ask func() (ledger.Attribution, error)) (ledger.
 	}
 	answer, err, _ := e.asks.Do("", func() (any, error) {
 		began := time.Now()
-		whose, err := ask()
+		whose, err := queryLedger()
 		if err == nil {
 			e.mu.Lock()
 			defer e.mu.Unlock()

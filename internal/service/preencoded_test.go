@@ -17,8 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// updates returns one update of each kind that a watch can send.
-func updates() map[string]*watch.Update {
+// allUpdates returns one update of each kind that a watch can send.
+func allUpdates() map[string]*watch.Update {
 	text, now := strings.Repeat("a poem\n", 10_000), time.Date(2026, 5, 4, 3, 2, 1, 7, time.UTC)
 	g := catalog.Generation{ID: "gen_1", ModelID: "studio/haiku", State: catalog.StateRunning, Status: "processing", CreateTime: now, ObserveTime: now}
 	done, broken := g, g
@@ -35,7 +35,7 @@ func updates() map[string]*watch.Update {
 }
 
 func TestPreencodedUpdateEqualsDirectlyEncodedUpdate(t *testing.T) {
-	for name, u := range updates() {
+	for name, u := range allUpdates() {
 		u.Etag = clean(u.Etag)
 		for _, sent := range []time.Time{time.Now(), time.Unix(0, 0), time.Unix(1, 999_999_999), time.Unix(253402300799, 1)} {
 			one := &easelv1.WatchGenerationResponse{
@@ -62,7 +62,7 @@ func TestPreencodedUpdateEqualsDirectlyEncodedUpdate(t *testing.T) {
 }
 
 func TestWatchersShareOneUpdateEncoding(t *testing.T) {
-	u := updates()["a long text"]
+	u := allUpdates()["a long text"]
 	first := encodingsOf(u).encode(u, ledger.Attribution{})
 	if again := encodingsOf(u).encode(u, ledger.Attribution{}); &first[0] != &again[0] {
 		t.Error("the update was encoded again")
@@ -70,7 +70,7 @@ func TestWatchersShareOneUpdateEncoding(t *testing.T) {
 }
 
 func TestUpdateAttributionDependsOnWatcher(t *testing.T) {
-	u := updates()["a long text"]
+	u := allUpdates()["a long text"]
 	all := []ledger.Attribution{
 		{}, // empty, as if the ledger were unavailable or the generation belonged to another owner
 		{Owner: "red", Caller: "shop", Labels: map[string]string{"job": "1"}},
@@ -92,7 +92,7 @@ func TestConcurrentWatchersShareAttributionQuery(t *testing.T) {
 		var watchers sync.WaitGroup
 		for range 100 {
 			watchers.Go(func() {
-				if whose, err := e.attribution(slowAnswer(&queries)); err != nil || whose.Owner != "red" {
+				if whose, err := e.cachedAttribution(slowAnswer(&queries)); err != nil || whose.Owner != "red" {
 					t.Errorf("a watcher got %+v, %v", whose, err)
 				}
 			})
@@ -102,7 +102,7 @@ func TestConcurrentWatchersShareAttributionQuery(t *testing.T) {
 			t.Errorf("100 watchers sent %d queries, want 1", n)
 		}
 		time.Sleep(attributionTTL)
-		if _, err := e.attribution(slowAnswer(&queries)); err != nil || queries.Load() != 2 {
+		if _, err := e.cachedAttribution(slowAnswer(&queries)); err != nil || queries.Load() != 2 {
 			t.Error("a watcher used an expired result")
 		}
 	})

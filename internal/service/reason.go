@@ -126,16 +126,16 @@ func withDetails(st *status.Status, details ...protoadapt.MessageV1) *status.Sta
 	return full
 }
 
-// reasoned adds a reason to a status that has none. Such a status comes from a library, and its code determines the
-// reason. If the code is unexpected, reasoned returns an INTERNAL status instead.
-func reasoned(st *status.Status) *status.Status {
+// addReason adds a reason to a status that has none. Such a status comes from a library, and its code determines the
+// reason. If the code is unexpected, addReason returns an INTERNAL status instead.
+func addReason(st *status.Status) *status.Status {
 	if st.Code() == codes.OK || Reason(st) != easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED {
 		return st
 	}
 	reason, known := libraryReasons[st.Code()]
 	switch {
 	case !known:
-		return unforeseen()
+		return unforeseenStatus()
 	case st.Code() == codes.DeadlineExceeded:
 		return deadlinePassed()
 	}
@@ -157,8 +157,9 @@ func deadlinePassed() *status.Status {
 	return NewStatus(easelv1.ErrorReason_DEADLINE_EXCEEDED, "the caller's deadline has passed; retry with more time", nil)
 }
 
-// unforeseen returns the status for an unexpected error. The error's text is only logged, and never sent to the caller.
-func unforeseen() *status.Status {
+// unforeseenStatus returns the status for an unexpected error. The error's text is only logged, and never sent to the
+// caller.
+func unforeseenStatus() *status.Status {
 	return NewStatus(easelv1.ErrorReason_INTERNAL, "internal error", nil)
 }
 

@@ -30,16 +30,16 @@ func (s *deadlineSender) send(m any) error {
 func (s *deadlineSender) content(c *Content, message func(*easelv1.ContentChunk) proto.Message) error {
 	return s.run(func(send func(any) error) error {
 		defer c.Body.Close()
-		return c.Copy(c.summed(func(chunk *easelv1.ContentChunk) error {
+		return c.Copy(c.summedSink(func(chunk *easelv1.ContentChunk) error {
 			chunk.Data = bytes.Clone(chunk.GetData()) // a sent message must not change, but Copy reuses the buffer
 			return send(message(chunk))
 		}))
 	})
 }
 
-// run calls the function do, which sends its messages by calling send. If a message times out, run returns an error
-// without waiting for do.
-func (s *deadlineSender) run(do func(send func(any) error) error) error {
+// run calls fn, which sends its messages by calling send. If a message times out, run returns an error without waiting
+// for fn.
+func (s *deadlineSender) run(fn func(send func(any) error) error) error {
 	blocked := time.NewTimer(s.timeout)
 	blocked.Stop()
 	send := func(m any) error {
@@ -48,7 +48,7 @@ func (s *deadlineSender) run(do func(send func(any) error) error) error {
 		return s.stream.SendMsg(m)
 	}
 	done := make(chan error, 1)
-	go func() { done <- withRecovery(func() error { return do(send) }) }()
+	go func() { done <- withRecovery(func() error { return fn(send) }) }()
 	select {
 	case err := <-done:
 		return err
@@ -57,15 +57,15 @@ func (s *deadlineSender) run(do func(send func(any) error) error) error {
 	}
 }
 
-// withRecovery calls the function do, and converts a panic to an error. Otherwise, a panic in the goroutine that
-// sends the messages would crash the process and end all calls.
-func withRecovery(do func() error) (err error) {
+// withRecovery calls fn, and converts a panic to an error. Otherwise, a panic in the goroutine that sends the messages
+// would crash the process and end all calls.
+func withRecovery(fn func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = fmt.Errorf("panic while a message was sent: %v\n%s", value, debug.Stack())
 		}
 	}()
-	return do()
+	return fn()
 }
 
 // tooSlow returns the error for a caller that did not read a message within timeout.

@@ -153,10 +153,10 @@ func (s *Service) watchEnd(ctx context.Context) (end time.Time) {
 	return end
 }
 
-// The method closes converts an error with which the hub has ended a watch early to the error for the caller. It
+// convertWatchError converts an error with which the hub has ended a watch early to the error for the caller. It
 // returns other errors unchanged. The reconnect delay is random, so that callers whose streams end together do not
 // reconnect together.
-func (s *Service) closes(err error) error {
+func (s *Service) convertWatchError(err error) error {
 	end := &closing{}
 	switch {
 	case errors.Is(err, watch.ErrStalled):

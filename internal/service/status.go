@@ -143,7 +143,7 @@ func ofReason(err error, seesAccount bool) *status.Status {
 		return fromCatalog(upstream, err, seesAccount || !ofBalance(upstream))
 	}
 	if own, ok := errors.AsType[ownStatus](err); ok {
-		return reasoned(own.GRPCStatus())
+		return addReason(own.GRPCStatus())
 	}
 	if end, ok := errors.AsType[*closing](err); ok {
 		return end.status()
@@ -160,7 +160,7 @@ func ofReason(err error, seesAccount bool) *status.Status {
 	case errors.Is(err, context.Canceled):
 		return NewStatus(easelv1.ErrorReason_CANCELLED, "the caller disconnected", nil)
 	}
-	return unforeseen()
+	return unforeseenStatus()
 }
 
 // notAuthenticated converts an authentication error to a status.
@@ -259,7 +259,7 @@ var upstreamCode = regexp.MustCompile(`^[A-Z0-9_.-]{1,64}$`)
 func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	r, ok := rules[e.Kind]
 	if !ok {
-		return unforeseen()
+		return unforeseenStatus()
 	}
 	metadata := map[string]string{}
 	if e.Status != 0 {
@@ -288,20 +288,20 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	case e.Kind == catalog.KindPriceAboveLimit:
 		text = fmt.Sprintf("price of %d cents exceeds max_cost_cents %d; raise the limit or choose another model", e.PriceCents, e.MaxCents)
 	case e.Kind == catalog.KindOrderExpired:
-		text += expired(err)
+		text += deadlineMessage(err)
 	case windowOver:
 		text = "the order may exist, and it is too late to resend it; " +
 			"an operator must check the account before you order again"
 	}
-	if withMessage && e.Message != "" && !repeats(e, err) {
+	if withMessage && e.Message != "" && !isRepetition(e, err) {
 		text += ": " + e.Message
 	}
 	return newStatus(code, r.reason, text+remedyOf(e.Violations), metadata, details...)
 }
 
-// expired returns the last part of the error message for an order whose deadline has passed. This part states whether the
-// order was placed and may be charged.
-func expired(err error) string {
+// deadlineMessage returns the last part of the error message for an order whose deadline has passed. This part states whether
+// the order was placed and may be charged.
+func deadlineMessage(err error) string {
 	order, _ := errors.AsType[*orders.Error](err)
 	switch {
 	case order == nil:
@@ -314,9 +314,9 @@ func expired(err error) string {
 	return "; the order may exist and be charged, so an operator must check the account before you order again"
 }
 
-// repeats reports whether the catalog's message would only repeat Easel's own message. This is the case if the API key is
+// isRepetition reports whether the catalog's message would only repeat Easel's own message. This is the case if the API key is
 // wrong, or if the requested record does not exist.
-func repeats(e *catalog.Error, err error) bool {
+func isRepetition(e *catalog.Error, err error) bool {
 	_, named := errors.AsType[*aboutError](err)
 	return e.Kind == catalog.KindCredentialRejected || e.Kind == catalog.KindNotFound && named
 }

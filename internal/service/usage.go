@@ -77,9 +77,9 @@ var dimensions = map[easelv1.UsageDimension]ledger.Dimension{
 	easelv1.UsageDimension_USAGE_DIMENSION_LABEL:  ledger.ByLabel,
 }
 
-// usageRow converts a row to a message. The parameter owners specifies whether the message contains the owner. With
-// forwarded API keys, it must be false, because the owner is a digest of an API key.
-func usageRow(u ledger.Usage, by []ledger.Dimension, owners bool) *easelv1.UsageRow {
+// usageRow converts a row to a message. The message contains the owner if includeOwner is true. With forwarded API
+// keys, includeOwner must be false, because the owner is a digest of an API key.
+func usageRow(u ledger.Usage, by []ledger.Dimension, includeOwner bool) *easelv1.UsageRow {
 	row := &easelv1.UsageRow{
 		OrderCount: u.Orders, FailedCount: u.Failed, UnknownCount: u.Unknown,
 		CostCents: u.CostCents, RefundedCents: u.RefundedCents, ReservedCents: u.ReservedCents, UnconfirmedCents: u.UnconfirmedCents,
@@ -91,7 +91,7 @@ func usageRow(u ledger.Usage, by []ledger.Dimension, owners bool) *easelv1.Usage
 		case ledger.ByDay:
 			row.Day = value
 		case ledger.ByOwner:
-			if owners {
+			if includeOwner {
 				row.Owner = value
 			}
 		case ledger.ByCaller:

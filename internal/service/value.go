@@ -37,9 +37,9 @@ func (r *room) addOmitted(path string) {
 	}
 }
 
-// The method values converts the JSON values of a field. If the record has no space for them, the method omits the
-// field and returns nil.
-func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.Value) {
+// convertValues converts the JSON values of a field. If the record has no space for them, convertValues omits the field
+// and returns nil.
+func (r *room) convertValues(path string, texts ...catalog.Value) (values []*structpb.Value) {
 	size := 0
 	for _, text := range texts {
 		if len(text) == 0 {
@@ -62,7 +62,7 @@ func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.V
 // convertValue converts the JSON value of a field. It returns nil if there is no value, or if the record has no
 // space for it.
 func (r *room) convertValue(path string, text catalog.Value) *structpb.Value {
-	if values := r.values(path, text); len(values) > 0 {
+	if values := r.convertValues(path, text); len(values) > 0 {
 		return values[0]
 	}
 	return nil
@@ -94,7 +94,7 @@ func protoValue(v catalog.JSON) *structpb.Value {
 	case 'n', 0:
 		return structpb.NewNullValue()
 	}
-	if f, err := strconv.ParseFloat(string(v), 64); err == nil && exact(string(v), f) {
+	if f, err := strconv.ParseFloat(string(v), 64); err == nil && isExact(string(v), f) {
 		return structpb.NewNumberValue(f)
 	}
 	return structpb.NewStringValue(string(v))
@@ -125,14 +125,14 @@ func measure(text []byte) (values, depth int) {
 	return values, depth
 }
 
-// exact reports whether f, the double nearest to a JSON number, may replace that number. If f is zero, the number
+// isExact reports whether f, the double nearest to a JSON number, may replace that number. If f is zero, the number
 // must be zero. If f is not zero, these rules apply:
 //
 //   - An integer may be replaced if its magnitude is at most 2^53.
 //   - A number with a fraction or an exponent may be replaced if its magnitude is below 2^53, even if f is rounded.
 //   - A number with a fraction or an exponent and a magnitude of 2^53 or more may be replaced only if f has exactly
 //     the same digits.
-func exact(number string, f float64) bool {
+func isExact(number string, f float64) bool {
 	switch isInteger := !strings.ContainsAny(number, ".eE"); {
 	case f == 0:
 		end := strings.IndexAny(number+"e", "eE")

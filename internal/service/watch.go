@@ -82,7 +82,7 @@ type watchOfOne struct {
 // watchOfOne prepares a watch. It is a separate function to keep the stack frame of WatchGeneration small, because that
 // frame remains until the watch ends.
 func (s *generations) watchOfOne(ctx context.Context, req *easelv1.WatchGenerationRequest, out deadlineSender) (*watchOfOne, error) {
-	seen, err := s.see(ctx, req.GetGenerationId())
+	seen, err := s.visibleOrder(ctx, req.GetGenerationId())
 	return &watchOfOne{
 		service: s, out: out, known: s.StillKnown(ctx), id: req.GetGenerationId(), seen: seen, content: req.GetIncludeContent(),
 	}, err
@@ -120,7 +120,7 @@ func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	if u.Initial || w.seen.Owner != "" && len(w.seen.Labels) == 0 {
 		return w.seen.Attribution
 	}
-	whose, err := encodingsOf(u).attribution(func() (ledger.Attribution, error) { return w.service.attribution(w.out.stream.Context(), w.id) })
+	whose, err := encodingsOf(u).cachedAttribution(func() (ledger.Attribution, error) { return w.service.attribution(w.out.stream.Context(), w.id) })
 	if err != nil {
 		return withoutLabels(w.seen.Attribution)
 	}
@@ -130,7 +130,7 @@ func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 // finish sends the last messages of the stream after Hub.Watch has returned err. If the server closes the stream early,
 // finish sends the closing message. Otherwise it sends the bytes of the result, if the caller requested them.
 func (w *watchOfOne) finish(err error) error {
-	err = w.service.closes(err)
+	err = w.service.convertWatchError(err)
 	if closing := closingMessage(err); closing != nil {
 		_ = w.out.send(&easelv1.WatchGenerationResponse{
 			Event: &easelv1.WatchGenerationResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
@@ -140,7 +140,7 @@ func (w *watchOfOne) finish(err error) error {
 	if err != nil || !w.content || !w.file {
 		return err
 	}
-	content, err := w.service.open(w.out.stream.Context(), &easelv1.DownloadGenerationRequest{GenerationId: w.id})
+	content, err := w.service.openContent(w.out.stream.Context(), &easelv1.DownloadGenerationRequest{GenerationId: w.id})
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (w *watchOfOne) finish(err error) error {
 }
 
 func updateMessage(u *watch.Update, whose ledger.Attribution) *easelv1.GenerationUpdate {
-	return &easelv1.GenerationUpdate{Generation: attributed(generationMessage(u.Generation, u.Etag), whose), Initial: u.Initial}
+	return &easelv1.GenerationUpdate{Generation: addAttribution(generationMessage(u.Generation, u.Etag), whose), Initial: u.Initial}
 }
 
 // closingMessage returns the last message of a stream if err means that the server closes the stream early. Otherwise it
@@ -170,7 +170,7 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 	if req.GetTimeout() != nil {
 		timeout = req.GetTimeout().AsDuration()
 	}
-	seen, err := s.see(ctx, req.GetGenerationId())
+	seen, err := s.visibleOrder(ctx, req.GetGenerationId())
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 		}
 		seen.Attribution = whose
 	}
-	return &easelv1.WaitGenerationResponse{Generation: s.message(update, seen.Attribution)}, nil
+	return &easelv1.WaitGenerationResponse{Generation: s.attributedMessage(update, seen.Attribution)}, nil
 }
 
 // errWaited is the cancellation cause of a wait whose timeout has expired.
@@ -226,7 +226,7 @@ func (s *Service) await(ctx context.Context, id string, seen order, until watch.
 	case waited && newest == nil:
 		return watch.Update{}, aboutGeneration(&catalog.Error{Kind: catalog.KindUnavailable, Op: "wait"}, id)
 	case err != nil && !waited:
-		return watch.Update{}, s.closes(err)
+		return watch.Update{}, s.convertWatchError(err)
 	}
 	return *newest, nil
 }

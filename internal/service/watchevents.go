@@ -47,7 +47,7 @@ func (s *generations) WatchEvents(req *easelv1.WatchEventsRequest, stream grpc.S
 	if every := req.GetHeartbeatInterval(); every != nil {
 		w.heartbeat = every.AsDuration()
 	}
-	err = s.closes(w.run(ctx, s.watchEnd(ctx)))
+	err = s.convertWatchError(w.run(ctx, s.watchEnd(ctx)))
 	if closing := closingMessage(err); closing != nil {
 		_ = w.send(&easelv1.WatchEventsResponse{Message: &easelv1.WatchEventsResponse_Closing{Closing: closing}})
 	}
@@ -213,15 +213,15 @@ func (w *watchOfEvents) sendNext(ctx context.Context, reader *events.FeedReader)
 // ledgerPause is the time between two attempts to read a ledger that does not respond.
 const ledgerPause = time.Second
 
-// pauseAfter waits for [ledgerPause], so that the stream outlasts an outage of the ledger. The parameter failed is the error
-// from the last read of the ledger. pauseAfter returns an error immediately if the call has ended, or if a retry would not fix
-// the error from the last read.
-func (w *watchOfEvents) pauseAfter(ctx context.Context, failed error) error {
+// pauseAfter waits for [ledgerPause], so that the stream outlasts an outage of the ledger. readErr is the error from the last
+// read of the ledger. pauseAfter returns an error immediately if the call has ended, or if a retry would not fix the error
+// from the last read.
+func (w *watchOfEvents) pauseAfter(ctx context.Context, readErr error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if ledger.IsFault(failed) {
-		return failed
+	if ledger.IsFault(readErr) {
+		return readErr
 	}
 	select {
 	case <-time.After(ledgerPause):

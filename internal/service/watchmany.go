@@ -25,9 +25,9 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 		service: s, stream: stream, known: s.StillKnown(ctx), filter: req.GetFilter(), named: len(req.GetGenerationIds()) > 0,
 		covered: map[string]bool{},
 	}
-	request, err := w.request(ctx, req)
+	request, err := w.convertRequest(ctx, req)
 	if err == nil && w.hasWork(request) {
-		err = s.closes(s.cfg.Hub.Watch(ctx, &request, w.deliver))
+		err = s.convertWatchError(s.cfg.Hub.Watch(ctx, &request, w.deliver))
 	}
 	if closing := closingMessage(err); closing != nil {
 		out := s.sender(stream)
@@ -53,9 +53,9 @@ type watchOfMany struct {
 	covered     map[string]bool               // IDs of generations whose state the caller has; nil after the caller has caught up
 }
 
-// The method request converts a client's request to a request for the hub. For each requested generation that the
-// caller may not see, the method sends STATE_DELETED to the caller.
-func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerationsRequest) (request watch.Request, err error) {
+// convertRequest converts a client's request to a request for the hub. For each requested generation that the caller
+// may not see, convertRequest sends STATE_DELETED to the caller.
+func (w *watchOfMany) convertRequest(ctx context.Context, req *easelv1.WatchGenerationsRequest) (request watch.Request, err error) {
 	s := w.service
 	filter, err := ledgerFilter(ctx, w.filter)
 	if err != nil {
@@ -89,11 +89,11 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	return request, err
 }
 
-// choose returns the generations in ids that the caller may see and the filter does not exclude. For each
-// generation in ids that the caller may not see, it sends STATE_DELETED, unless known contains the etag of this
-// state. It also stores the attributions of the generations in the parameters ids and more.
-func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, more ...[]string) (chosen []string, err error) {
-	all := slices.Concat(append(more, ids)...)
+// choose returns the generations in ids that the caller may see and the filter does not exclude. For each generation in
+// ids that the caller may not see, it sends STATE_DELETED, unless known contains the etag of this state. It also stores
+// the attributions of the generations in ids and otherIDs.
+func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, otherIDs ...[]string) (chosen []string, err error) {
+	all := slices.Concat(append(otherIDs, ids)...)
 	w.ordered = make(map[string]bool, len(all))
 	if w.whose, err = w.service.cfg.Orders.Owned(ctx, w.owner, all...); err != nil && w.needsLedger {
 		return nil, err // this watch covers only orders in the ledger, so it fails without the ledger
@@ -108,8 +108,8 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 		whose, ok := w.whose[id]
 		switch {
 		case ownAlone && !ok:
-			err = w.sendUpdate(hidden(id), whose, known[id])
-		case !excludes(w.filter, whose.Model, whose):
+			err = w.sendUpdate(hiddenUpdate(id), whose, known[id])
+		case !isExcluded(w.filter, whose.Model, whose):
 			chosen = append(chosen, id)
 		}
 		if err != nil {
@@ -119,9 +119,9 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 	return chosen, nil
 }
 
-// excludes reports whether a filter excludes a generation. It checks the model, and the labels and the owner in the
+// isExcluded reports whether a filter excludes a generation. It checks the model, and the labels and the owner in the
 // attribution. If model is empty, the generation's model is unknown and is not checked.
-func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attribution) bool {
+func isExcluded(filter *easelv1.GenerationFilter, model string, whose ledger.Attribution) bool {
 	for name, value := range filter.GetLabels() {
 		if has, ok := whose.Labels[name]; !ok || has != value {
 			return true
@@ -147,7 +147,7 @@ func (w *watchOfMany) completeRequest(ctx context.Context, filter ledger.Filter,
 
 // Covers implements [watch.Orders].
 func (w *watchOfMany) Covers(whose ledger.Attribution) bool {
-	return (w.owner == nil || whose.Owner == *w.owner) && !excludes(w.filter, whose.Model, whose)
+	return (w.owner == nil || whose.Owner == *w.owner) && !isExcluded(w.filter, whose.Model, whose)
 }
 
 // hasWork reports whether the request has any generations to watch. If it has none, hasWork sends the caught_up
@@ -168,12 +168,12 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 	}
 	switch {
 	case event.Known != nil: // the caller already has this state
-		if w.matches(event.Known) {
-			w.cover(event.Known)
+		if w.matchesModel(event.Known) {
+			w.updateCovered(event.Known)
 		}
 		return watch.ErrSkipped
 	case event.Update != nil:
-		if !w.matches(event.Update) {
+		if !w.matchesModel(event.Update) {
 			return watch.ErrSkipped
 		}
 		return w.sendUpdate(event.Update, w.attribution(event.Update), "")
@@ -185,10 +185,10 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 	})
 }
 
-// matches reports whether the model of an update matches the filter. A filter with a model also matches the
+// matchesModel reports whether the model of an update matches the filter. A filter with a model also matches the
 // deletion of a generation whose model is unknown. The labels and the owner are not checked here, because they were
 // checked before the hub subscribed the watch to the generation.
-func (w *watchOfMany) matches(u *watch.Update) bool {
+func (w *watchOfMany) matchesModel(u *watch.Update) bool {
 	model := cmp.Or(u.ModelID, w.whose[u.ID].Model)
 	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted
 }
@@ -200,23 +200,24 @@ func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
 	if whose, ok := w.whose[u.ID]; ok && u.Initial {
 		return whose
 	}
-	whose, _ := encodingsOf(u).attribution(func() (ledger.Attribution, error) { return w.service.attribution(w.stream.Context(), u.ID) })
+	whose, _ := encodingsOf(u).cachedAttribution(func() (ledger.Attribution, error) { return w.service.attribution(w.stream.Context(), u.ID) })
 	return whose
 }
 
 // sendUpdate sends an update. If known is the etag of the update, the caller already has the state, and nothing is
 // sent.
 func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, known string) error {
-	w.cover(u)
+	w.updateCovered(u)
 	if u.Etag == known {
 		return nil
 	}
 	return w.stream.SendMsg(updateResponse(encodingsOf(u).encode(u, whose), time.Now()))
 }
 
-// cover updates the set of generations that the caught_up message counts. It adds the generation of u, or removes it if
-// it is deleted and the request contains no generation IDs. After the caught_up message, cover does nothing.
-func (w *watchOfMany) cover(u *watch.Update) {
+// updateCovered updates the set of generations that the caught_up message counts. It adds the generation of u, or
+// removes it if it is deleted and the request contains no generation IDs. After the caught_up message, updateCovered
+// does nothing.
+func (w *watchOfMany) updateCovered(u *watch.Update) {
 	switch {
 	case w.covered == nil:
 	case w.named || u.State != catalog.StateDeleted:

@@ -134,13 +134,13 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 	},
 	{
 		name:   "a watch of many does not count the states that its caller knows",
-		edits:  []edit{{serviceDir, "watchOfMany.deliver", "w.cover(event.Known)", `delete(w.covered, "")`}},
+		edits:  []edit{{serviceDir, "watchOfMany.deliver", "w.updateCovered(event.Known)", `delete(w.covered, "")`}},
 		jobs:   seeds("short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a resumed watch of many delivers only changes"},
 	},
 	{
 		name:   "a watch of everything ignores its filter",
-		edits:  []edit{{serviceDir, "watchOfMany.matches", "model == w.filter.GetModelId()", `model != "-"`}, {watchDir, "newWatcher", "req.ModelID", `""`}},
+		edits:  []edit{{serviceDir, "watchOfMany.matchesModel", "model == w.filter.GetModelId()", `model != "-"`}, {watchDir, "newWatcher", "req.ModelID", `""`}},
 		jobs:   seeds("busy", 1, 2, 3),
 		breaks: []string{"a resumed watch of many delivers only changes"},
 	},
@@ -164,7 +164,7 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 	},
 	{
 		name:   "server-sent events have no ID",
-		edits:  []edit{{restDir, "eventWriter.message", "eventID(m)", `""`}},
+		edits:  []edit{{restDir, "eventWriter.writeMessage", "eventID(m)", `""`}},
 		jobs:   seeds("only-N4", 1, 2, 3),
 		breaks: []string{"no state is delivered twice in a row"},
 	},
@@ -182,7 +182,7 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 	},
 	{
 		name:   "an API key in an error is not redacted",
-		edits:  []edit{{catalogDir, "redactor.clean", "r.without(text)", "text"}, {catalogDir, "redactor.clean", "keyLike.ReplaceAllString(text, redacted)", "text"}},
+		edits:  []edit{{catalogDir, "redactor.cleanText", "r.redactKey(text)", "text"}, {catalogDir, "redactor.cleanText", "keyLike.ReplaceAllString(text, redacted)", "text"}},
 		jobs:   seeds("only-U22", 1, 2, 3),
 		breaks: []string{"no caller sees another owner's generation or a secret"},
 	},

@@ -10,7 +10,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "a generation of another team is shown",
-		edits:  []edit{{serviceDir, "mustHide", "owner != nil && auth.Of(ctx).IsIsolated()", "false"}},
+		edits:  []edit{{serviceDir, "mustHide", "visibleOwner != nil && auth.Of(ctx).IsIsolated()", "false"}},
 		jobs:   seeds("ledger-T2", 1, 2, 3),
 		breaks: []string{"no caller sees another owner's generation or a secret"},
 	},
