@@ -161,7 +161,7 @@ func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 		return err
 	}
 	again := false // whether an earlier attempt may have deleted the generation
-	return c.upstream.retry(ctx, cred, func(ctx context.Context) error {
+	return c.upstream.retryRequest(ctx, cred, func(ctx context.Context) error {
 		err := c.upstream.attemptOnce(ctx, cred, &request{op: opDelete, id: id}, nil)
 		c.lists.invalidate(cred.Tenant)
 		if again && KindOf(err) == KindNotFound {

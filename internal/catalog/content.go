@@ -24,7 +24,7 @@ func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 	if strongEtag(b.etag) != b.etag {
 		return nil, changed("the requested ETag is not a strong ETag")
 	}
-	if err := b.upstream.retry(ctx, b.cred, b.connect); err != nil {
+	if err := b.upstream.retryRequest(ctx, b.cred, b.connect); err != nil {
 		return nil, err
 	}
 	content := &Content{Body: b, ContentType: b.contentType, Offset: b.start, Etag: b.etag}
@@ -115,7 +115,7 @@ func (b *contentBody) read(p []byte) int {
 		n = 0
 	default:
 		s.at += int64(n)
-		b.advance(p[:n])
+		b.advanceCaller(p[:n])
 	}
 	if err != nil {
 		b.handleEnd(err)
@@ -123,8 +123,8 @@ func (b *contentBody) read(p []byte) int {
 	return n
 }
 
-// advance moves the caller's position past new bytes. If there is no ETag, it also adds the bytes to the checksum.
-func (b *contentBody) advance(p []byte) {
+// advanceCaller moves the caller's position past new bytes. If there is no ETag, it also adds the bytes to the checksum.
+func (b *contentBody) advanceCaller(p []byte) {
 	if len(p) == 0 {
 		return
 	}

@@ -58,17 +58,17 @@ func readCreated(a answer) (Generation, error) {
 	return g, nil
 }
 
-// generationRecord finds the record of a generation in a body. certain is false if there is another possible ID in the body.
-func generationRecord(a answer, requestedID string) (r *Record, certain bool, err error) {
+// generationRecord finds the record of a generation in a body. isCertain is false if there is another possible ID in the body.
+func generationRecord(a answer, requestedID string) (r *Record, isCertain bool, err error) {
 	value, err := a.parseBody()
 	if err != nil {
 		return nil, false, err
 	}
-	r, certain, ok := findGeneration(value, requestedID)
+	r, isCertain, ok := findGeneration(value, requestedID)
 	if !ok {
 		return nil, false, a.malformedError("the body is not an object")
 	}
-	return r, certain, nil
+	return r, isCertain, nil
 }
 
 // candidate is an object that has an ID and may be the record of the generation.
@@ -87,22 +87,23 @@ var (
 )
 
 // findGeneration finds the record of a generation in a value. A wrapped object has priority over its wrapper, which can have
-// its own ID and status. certain is false if two IDs could belong to the generation. ok is false if the value is not an object.
-func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
+// its own ID and status. isCertain is false if two IDs could belong to the generation. ok is false if the value is not an
+// object.
+func findGeneration(v JSON, requestedID string) (r *Record, isCertain, ok bool) {
 	top, ok := NewRecord(unwrapSingle(v))
 	if !ok {
 		return nil, false, false
 	}
 	r = top.findObject(generationWrappers, generationWeights, 2)
 	found := appendCandidates(nil, top, "", 0)
-	certain = len(found) < 2
-	if !certain {
+	isCertain = len(found) < 2
+	if !isCertain {
 		var best candidate
-		if best, certain = choose(found, requestedID); certain {
+		if best, isCertain = choose(found, requestedID); isCertain {
 			r = best.Record
 		}
 	}
-	return r, certain && !twoIDs(r), true
+	return r, isCertain && !twoIDs(r), true
 }
 
 // appendCandidates appends r, followed by the objects nested in r, to list. It skips objects without an ID, and returns the

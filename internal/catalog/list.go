@@ -60,7 +60,7 @@ func (l *List) Find(id string) (v Version, ok bool) {
 // A record may omit large fields. If the records need too much memory, the last ones are dropped and Cut is set.
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
 	var list *List
-	err := c.upstream.retry(ctx, cred, func(ctx context.Context) (err error) {
+	err := c.upstream.retryRequest(ctx, cred, func(ctx context.Context) (err error) {
 		list, err = c.lists.recentList(ctx, c, cred, since)
 		return err
 	})

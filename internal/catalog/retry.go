@@ -15,7 +15,7 @@ const backoffBase = 100 * time.Millisecond
 // decoded value.
 func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request, decodeAnswer func(answer) (T, error)) (value T, err error) {
 	r := &c.upstream
-	err = r.retry(ctx, cred, func(ctx context.Context) error {
+	err = r.retryRequest(ctx, cred, func(ctx context.Context) error {
 		return r.attemptOnce(ctx, cred, req, func(a answer) (err error) {
 			value, err = decodeAnswer(a)
 			return err
@@ -24,9 +24,9 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request,
 	return value, err
 }
 
-// retry repeats a request until it succeeds or fails permanently, or until no attempt or no time is left. After several
+// retryRequest repeats a request until it succeeds or fails permanently, or until no attempt or no time is left. After several
 // consecutive failures with an API key, the key's limiter allows no more retries.
-func (q *requester) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
+func (q *requester) retryRequest(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))
 		if !isTemporary(err) || n >= q.attempts || !q.limiter(cred.Tenant).MayRetry() {

@@ -63,9 +63,9 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 	return b
 }
 
-// generation places an order, polls its generation until the state is terminal, and returns the
+// placeOrder places an order, polls its generation until the state is terminal, and returns the
 // generation.
-func (b *bench) generation(model, inputs string) catalog.Generation {
+func (b *bench) placeOrder(model, inputs string) catalog.Generation {
 	b.t.Helper()
 	order := catalog.Order{ModelID: model, Inputs: json.RawMessage(inputs), IdempotencyKey: fmt.Sprint(time.Now().UnixNano())}
 	g, _, err := b.Post(b.t.Context(), b.cred, order)
@@ -125,7 +125,7 @@ func TestAllCatalogDialectsYieldSameData(t *testing.T) {
 		if err != nil || quote.PriceCents != 5 {
 			t.Errorf("got the quote %+v, %v, want 5 cents", quote, err)
 		}
-		g := b.generation(picture, string(small))
+		g := b.placeOrder(picture, string(small))
 		if g.State != catalog.StateSucceeded || g.ModelID != picture || g.File == nil || g.Text != nil || g.CostCents == nil || *g.CostCents != 5 ||
 			!strings.Contains(string(g.Inputs), `"prompt":"a quiet sea"`) {
 			t.Errorf("unexpected generation: %+v", g)
@@ -189,7 +189,7 @@ func TestAllCatalogDialectsYieldSameModel(t *testing.T) {
 
 func TestAllCatalogDialectsYieldSameTextResult(t *testing.T) {
 	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000}, func(t *testing.T, d sandbox.Dialect, b *bench) {
-		g := b.generation(poem, `{"prompt":"rain"}`)
+		g := b.placeOrder(poem, `{"prompt":"rain"}`)
 		if g.State != catalog.StateSucceeded || g.Text == nil || strings.Count(strings.TrimSpace(*g.Text), "\n") != 2 || g.File != nil {
 			t.Errorf("unexpected generation: %+v", g)
 		}
@@ -210,7 +210,7 @@ func TestAllCatalogDialectsYieldSameTextResult(t *testing.T) {
 func TestAllCatalogDialectsYieldSameErrors(t *testing.T) {
 	everyDialect(t, sandbox.Config{RefundDelay: time.Second}, sandbox.KeyConfig{BalanceCents: 100, DailyCapCents: 20}, func(t *testing.T, d sandbox.Dialect, b *bench) {
 		ctx := t.Context()
-		g := b.generation(picture, `{"prompt":"[fail]","size":"64x40"}`)
+		g := b.placeOrder(picture, `{"prompt":"[fail]","size":"64x40"}`)
 		if g.FailureMessage == "" || g.Text != nil || g.File != nil {
 			t.Errorf("unexpected generation: %+v", g)
 		}

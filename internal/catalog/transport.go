@@ -94,9 +94,9 @@ func (t *TransportPools) CloseIdleConnections() {
 	t.results.CloseIdleConnections()
 }
 
-// ParseBaseURL parses a base URL. The URL must have no user, query or fragment. It must use https, unless the host is loopback or
-// insecure is true. Errors omit the URL, because it may contain a password.
-func ParseBaseURL(text string, insecure bool) (*url.URL, error) {
+// ParseBaseURL parses a base URL. The URL must have no user, query or fragment. It must use https, unless the host is loopback
+// or mayUseHTTP is true. Errors omit the URL, because it may contain a password.
+func ParseBaseURL(text string, mayUseHTTP bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case text == "":
@@ -111,7 +111,7 @@ func ParseBaseURL(text string, insecure bool) (*url.URL, error) {
 		return nil, errors.New("must not contain a user or password")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(text, "#"):
 		return nil, errors.New("must not have a query or fragment")
-	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !mayUseHTTP && !loopback(u.Hostname()):
 		return nil, fmt.Errorf("must be https for host %s, because http would send API keys and results in plaintext; EASEL_UPSTREAM_INSECURE=true allows http", u.Hostname())
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
