@@ -76,7 +76,7 @@ func (h statsHandler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 			end = &stats.End{BeginTime: end.BeginTime, EndTime: end.EndTime, Error: service.Status(errUndecodable).Err()}
 			event = end
 		}
-		c.log(end.Error)
+		c.writeLog(end.Error)
 		c.conclude(status.Convert(end.Error))
 	}
 	h.tracing.calls.HandleRPC(ctx, event)
@@ -112,8 +112,8 @@ func (c *call) recoverPanic(err *error) {
 	}
 }
 
-// log writes the log line of a finished call.
-func (c *call) log(err error) {
+// writeLog writes the log line of a finished call.
+func (c *call) writeLog(err error) {
 	st, took, cause := status.Convert(err), time.Since(c.start), cmp.Or(c.cause, err)
 	attrs := append(make([]slog.Attr, 0, 14),
 		slog.String("method", c.method),

@@ -63,7 +63,7 @@ func newChain(config Config, rules rules, tracing *tracing) *chain {
 		watched: newCounts("watched renders", callerWatched, allWatched, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED,
 			"end a watch first, or watch everything"),
 		probes:     newCounts("health watches and reflection streams", connProbes, limits.conns(), easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED, "end one of them first"),
-		maxMessage: limits.message(), methods: map[string]grpc.MethodInfo{}, refusals: rate.NewLimiter(refusalLines, refusalLines),
+		maxMessage: limits.maxRequest(), methods: map[string]grpc.MethodInfo{}, refusals: rate.NewLimiter(refusalLines, refusalLines),
 	}
 }
 
@@ -102,8 +102,8 @@ func (c *chain) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerIn
 	return call.run(stream.Context(), func(ctx context.Context) error { return handle(srv, &checkedStream{stream, ctx, call}) })
 }
 
-// run authenticates and counts a call, and then calls handle. It converts every error to a status.
-func (c *call) run(ctx context.Context, handle func(context.Context) error) error {
+// run authenticates and counts a call, and then calls handleCall. It converts every error to a status.
+func (c *call) run(ctx context.Context, handleCall func(context.Context) error) error {
 	return c.fail(func() (err error) {
 		defer c.recoverPanic(&err)
 		ctx, err := c.authenticate(ctx)
@@ -114,7 +114,7 @@ func (c *call) run(ctx context.Context, handle func(context.Context) error) erro
 			return err
 		}
 		defer func() { c.release() }()
-		return handle(ctx)
+		return handleCall(ctx)
 	}())
 }
 

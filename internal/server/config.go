@@ -123,9 +123,11 @@ func (l Limits) calls() int         { return cmp.Or(l.Calls, 480) }
 func (l Limits) callerCalls() int   { return cmp.Or(l.CallerCalls, 320) }
 func (l Limits) conns() int         { return cmp.Or(l.Conns, 10_000) }
 
-// message returns the maximum size of a request in bytes. It applies to a gRPC message after decompression, and to the body of a
-// REST request.
-func (l Limits) message() int { return cmp.Or(l.MaxInputs, service.DefaultMaxInputs) + messageMargin }
+// maxRequest returns the maximum size of a request in bytes. It applies to a gRPC message after decompression, and to the body
+// of a REST request.
+func (l Limits) maxRequest() int {
+	return cmp.Or(l.MaxInputs, service.DefaultMaxInputs) + messageMargin
+}
 
 func (l Limits) connAge() time.Duration { return cmp.Or(l.ConnAge, 30*time.Minute) }
 

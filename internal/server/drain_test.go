@@ -155,7 +155,7 @@ func (brokenListener) Accept() (net.Conn, error) { return nil, errors.New("taken
 
 func TestFailedListenerStopsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, err := New(configured(servertest.NewStudio(), func(c *Config) {
+		server, err := New(newTestConfig(servertest.NewStudio(), func(c *Config) {
 			c.Listeners = Listeners{GRPC: servertest.Pipe(), HTTP: brokenListener{servertest.Pipe()}, Admin: servertest.Pipe()}
 		}))
 		if err == nil {
@@ -172,7 +172,7 @@ func TestFailedListenerStopsServer(t *testing.T) {
 
 func TestServeReturnsIfContextIsAlreadyCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, err := New(configured(servertest.NewStudio(), inPipes))
+		server, err := New(newTestConfig(servertest.NewStudio(), inPipes))
 		if err == nil {
 			err = server.Listen()
 		}

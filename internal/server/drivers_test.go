@@ -34,8 +34,8 @@ type caller interface {
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error
 }
 
-// downloaded returns the bytes that a download received, even if the download fails.
-func downloaded(ctx context.Context, c caller, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
+// downloadedBytes returns the bytes that a download received, even if the download fails.
+func downloadedBytes(ctx context.Context, c caller, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
 	var all bytes.Buffer
 	err := c.download(ctx, req, &all)
 	return all.Bytes(), err

@@ -223,9 +223,9 @@ func TestDownloadWithInvalidOffsetOrEtagIsRejected(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		id := orderPicture(t, c, "64x40")
-		_, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: 1 << 40})
+		_, err := downloadedBytes(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: 1 << 40})
 		wantStatus(t, err, codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", 416)
-		_, err = downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, Etag: `"another"`})
+		_, err = downloadedBytes(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, Etag: `"another"`})
 		wantStatus(t, err, codes.DataLoss, "CONTENT_CHANGED", 412)
 	})
 }

@@ -13,7 +13,7 @@ import (
 
 // The server's default limits, which must match the table in docs/limits.md.
 var (
-	MessageBytes, HeaderBytes                 = Limits{}.message(), headerBytes
+	MessageBytes, HeaderBytes                 = Limits{}.maxRequest(), headerBytes
 	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()
 	CallerCalls, AllCalls                     = Limits{}.callerCalls(), Limits{}.calls()
 	CallerWatched, AllWatched                 = callerWatched, allWatched

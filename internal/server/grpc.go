@@ -71,8 +71,8 @@ func (h healthServer) set(status grpc_health_v1.HealthCheckResponse_ServingStatu
 	}
 }
 
-// start sets the status of all services to SERVING. The status remains SERVING until Shutdown changes it to NOT_SERVING.
-func (h healthServer) start() { h.set(grpc_health_v1.HealthCheckResponse_SERVING) }
+// setServing sets the status of all services to SERVING. The status remains SERVING until Shutdown changes it to NOT_SERVING.
+func (h healthServer) setServing() { h.set(grpc_health_v1.HealthCheckResponse_SERVING) }
 
 func (h healthServer) serving(ctx context.Context) bool {
 	answer, err := h.Check(ctx, &grpc_health_v1.HealthCheckRequest{})

@@ -32,9 +32,9 @@ type site struct {
 	Server *Server
 }
 
-// configured returns a configuration with free ports. It first passes the configuration to changeConfig, which may
-// modify it.
-func configured(studio *servertest.Studio, changeConfig func(*Config)) Config {
+// newTestConfig returns a configuration with free ports. It first passes the configuration to changeConfig, which
+// may modify it.
+func newTestConfig(studio *servertest.Studio, changeConfig func(*Config)) Config {
 	config := Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Service: studio, REST: restOf(studio), Admin: operators}
 	changeConfig(&config)
 	return config
@@ -48,7 +48,7 @@ func serve(t testing.TB, studio *servertest.Studio, change ...func(*Config)) *si
 	t.Helper()
 	s := &site{}
 	s.Site = servertest.Start(t, studio, func(site *servertest.Site) (func(context.Context) error, error) {
-		server, err := New(configured(studio, func(c *Config) {
+		server, err := New(newTestConfig(studio, func(c *Config) {
 			c.Listeners = Listeners{GRPC: site.GRPCPipe, HTTP: site.HTTPPipe, Admin: site.AdminPipe}
 			c.Logger = slog.New(slog.NewJSONHandler(site.Logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			for _, f := range change {

@@ -22,9 +22,9 @@ import (
 )
 
 // overTeams runs a scenario with a shared API key, once for each combination of protocol and kind of ledger. The
-// scenario calls as(name) to get the caller with this name. The callers "poster" and "banner" belong to the team
+// scenario calls callerFor(name) to get the caller with this name. The callers "poster" and "banner" belong to the team
 // "studio", which has a budget. The caller "shop" has no team, and "ops" is an operator.
-func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller), change ...func(*options)) {
+func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, callerFor func(name string) caller), change ...func(*options)) {
 	for name, database := range databases() {
 		for form, as := range forms {
 			t.Run(form+", "+name, func(t *testing.T) {

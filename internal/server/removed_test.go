@@ -222,8 +222,8 @@ func startIssuing(t *testing.T) issuing {
 	return i
 }
 
-// token creates a token that expires at the given time, for the caller "poster".
-func (i issuing) token(expiry time.Time) string {
+// createToken creates a token that expires at the given time, for the caller "poster".
+func (i issuing) createToken(expiry time.Time) string {
 	i.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: i.keys}, (&jose.SignerOptions{}).WithHeader("kid", "one"))
 	if err != nil {
@@ -247,7 +247,7 @@ func TestStreamEndsWhenItsCallersTokenExpires(t *testing.T) {
 					ctx, leave := context.WithTimeout(t.Context(), time.Hour)
 					defer leave()
 					expiry := time.Now().Add(100 * time.Second)
-					c := as(s, issuer.token(expiry))
+					c := as(s, issuer.createToken(expiry))
 					id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
 					err := stream(ctx, c, id, time.Minute)
 					if late := time.Since(expiry); late < 0 || late > leeway+time.Second {
@@ -262,7 +262,7 @@ func TestStreamEndsWhenItsCallersTokenExpires(t *testing.T) {
 					}
 					time.Sleep(leeway)
 					wantRemoved(t, stream(ctx, c, id, time.Minute))
-					renewed := as(s, issuer.token(time.Now().Add(time.Hour)))
+					renewed := as(s, issuer.createToken(time.Now().Add(time.Hour)))
 					if err := renewed.call(ctx, "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, &easelv1.GetGenerationResponse{}); err != nil {
 						t.Errorf("a call with a new token returned %v", err)
 					}

@@ -49,11 +49,11 @@ func order(t *testing.T, model, key, prompt string) *easelv1.CreateGenerationReq
 // create places an order, which must succeed.
 func create(t *testing.T, c caller, req *easelv1.CreateGenerationRequest) *easelv1.Generation {
 	t.Helper()
-	return created(t, c, req).GetGeneration()
+	return createFully(t, c, req).GetGeneration()
 }
 
-// created is like create, but returns the complete response.
-func created(t *testing.T, c caller, req *easelv1.CreateGenerationRequest) *easelv1.CreateGenerationResponse {
+// createFully is like create, but returns the complete response.
+func createFully(t *testing.T, c caller, req *easelv1.CreateGenerationRequest) *easelv1.CreateGenerationResponse {
 	t.Helper()
 	resp := &easelv1.CreateGenerationResponse{}
 	if err := c.call(t.Context(), "GenerationService/CreateGeneration", req, resp); err != nil {
@@ -198,7 +198,7 @@ func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
 			t.Errorf("the last update is %v", end)
 		}
 		s.wantOwned(end)
-		data, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()})
+		data, err := downloadedBytes(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestTextResultIsReturnedInGeneration(t *testing.T) {
 		if lines := strings.Count(end.GetText().GetText(), "\n"); lines != 2 {
 			t.Errorf("the haiku is %q", end.GetText().GetText())
 		}
-		_, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()})
+		_, err := downloadedBytes(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()})
 		wantStatus(t, err, codes.FailedPrecondition, "NO_CONTENT", 400)
 	})
 }
@@ -257,8 +257,8 @@ func TestOrderWithLostResponseIsChargedOnce(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
-		first := created(t, c, labeledOrder(t, text, "k", map[string]string{"campaign": "spring"}))
-		again := created(t, c, labeledOrder(t, text, "k", map[string]string{"campaign": "autumn"}))
+		first := createFully(t, c, labeledOrder(t, text, "k", map[string]string{"campaign": "spring"}))
+		again := createFully(t, c, labeledOrder(t, text, "k", map[string]string{"campaign": "autumn"}))
 		if got := again.GetGeneration().GetLabels()["campaign"]; got != "spring" {
 			t.Errorf("the repeated order has the label %q, want spring", got)
 		}
@@ -326,7 +326,7 @@ func TestWaitReturnsLatestStateAfterTimeout(t *testing.T) {
 		if err != nil || resp.GetGeneration().GetState() != easelv1.State_STATE_QUEUED {
 			t.Errorf("%v %v", resp, err)
 		}
-		_, err = downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId(), WaitTimeout: durationpb.New(2 * time.Second)})
+		_, err = downloadedBytes(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId(), WaitTimeout: durationpb.New(2 * time.Second)})
 		wantStatus(t, err, codes.FailedPrecondition, "CONTENT_NOT_READY", 400)
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }

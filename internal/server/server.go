@@ -130,7 +130,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		s.stop(run) //nolint:contextcheck // ctx is done, but open calls need more time
 		return nil
 	})
-	s.health.start()
+	s.health.setServing()
 	return group.Wait()
 }
 

@@ -27,14 +27,14 @@ func TestConfigValidationReportsAllErrorsTogether(t *testing.T) {
 			t.Errorf("%q is not among the errors: %v", want, err)
 		}
 	}
-	if err := configured(servertest.NewStudio(), func(c *Config) { c.GRPCAddr, c.AdminAddr = ":0", "[::1]:0" }).Validate(); err != nil {
+	if err := newTestConfig(servertest.NewStudio(), func(c *Config) { c.GRPCAddr, c.AdminAddr = ":0", "[::1]:0" }).Validate(); err != nil {
 		t.Errorf("a valid configuration is rejected: %v", err)
 	}
 }
 
 func TestListeningAddressesAreLogged(t *testing.T) {
 	logs := &servertest.Buffer{}
-	server, err := New(configured(servertest.NewStudio(), func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(logs, nil)) }))
+	server, err := New(newTestConfig(servertest.NewStudio(), func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(logs, nil)) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestAddressInUseLeavesNoListenerOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	server, err := New(configured(servertest.NewStudio(), func(c *Config) { c.HTTPAddr = taken.Addr().String() }))
+	server, err := New(newTestConfig(servertest.NewStudio(), func(c *Config) { c.HTTPAddr = taken.Addr().String() }))
 	if err != nil {
 		t.Fatal(err)
 	}

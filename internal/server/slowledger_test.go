@@ -12,9 +12,9 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// lockOrders locks the ledger's table of orders, so that queries on it wait until unlock() is called. waiting() returns
-// the number of waiting queries.
-func lockOrders(t *testing.T, url string) (waiting func() int, unlock func()) {
+// lockOrders locks the ledger's table of orders, so that queries on it wait until unlock() is called. waitingCount()
+// returns the number of waiting queries.
+func lockOrders(t *testing.T, url string) (waitingCount func() int, unlock func()) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)
 	if err != nil {
@@ -28,13 +28,13 @@ func lockOrders(t *testing.T, url string) (waiting func() int, unlock func()) {
 	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE orders IN ACCESS EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
-	waiting = func() (n int) {
+	waitingCount = func() (n int) {
 		if err := tx.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM pg_locks WHERE relation = 'orders'::regclass AND NOT granted").Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
-	return waiting, func() {
+	return waitingCount, func() {
 		if err := tx.Rollback(); err != nil {
 			t.Error(err)
 		}

@@ -53,7 +53,7 @@ func (c *chain) admit(ctx context.Context, method string, from origin) error {
 	c.tracing.refusals.HandleRPC(measured, &stats.Begin{BeginTime: call.start})
 	c.tracing.refusals.HandleRPC(measured, &stats.End{BeginTime: call.start, EndTime: time.Now(), Error: refusal})
 	if c.refusals.Allow() {
-		call.log(refusal)
+		call.writeLog(refusal)
 	}
 	return refusal
 }

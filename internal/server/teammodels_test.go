@@ -39,7 +39,7 @@ func overTeamOfModels(t *testing.T, scenario func(t *testing.T, s *stack, team m
 			write("[" + text + "]")
 			synctest.Test(t, func(t *testing.T) {
 				s := sharedStackFrom(t, issuer.file, func(o *options) { o.memory, o.server.TLS, o.client = true, files, client })
-				team := map[string]caller{"a certificate": as(s, ""), "a token": as(s, "token-of-c"), "a JWT": as(s, issuer.token(time.Now().Add(time.Hour)))}
+				team := map[string]caller{"a certificate": as(s, ""), "a token": as(s, "token-of-c"), "a JWT": as(s, issuer.createToken(time.Now().Add(time.Hour)))}
 				scenario(t, s, team, as(s, "token-of-ops"), func(models string) {
 					write(models)
 					time.Sleep(2 * reload.Interval)
@@ -126,7 +126,7 @@ func TestTeamCanReadOldOrdersOfForbiddenModel(t *testing.T) {
 		if _, err := model(t, c, picture); err == nil {
 			t.Fatal("the team can still read the removed model")
 		}
-		if again := created(t, c, order(t, picture, "k", "a lake")); again.GetGeneration().GetGenerationId() != id || !again.GetReplayed() {
+		if again := createFully(t, c, order(t, picture, "k", "a lake")); again.GetGeneration().GetGenerationId() != id || !again.GetReplayed() {
 			t.Errorf("repeating the order returned %v", again)
 		}
 		done := false
@@ -142,7 +142,7 @@ func TestTeamCanReadOldOrdersOfForbiddenModel(t *testing.T) {
 		if err := c.call(t.Context(), "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{}, listed); err != nil || len(listed.GetGenerations()) != 1 {
 			t.Errorf("ListGenerations returned %v, %v", listed, err)
 		}
-		if bytes, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id}); err != nil || len(bytes) == 0 {
+		if bytes, err := downloadedBytes(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id}); err != nil || len(bytes) == 0 {
 			t.Errorf("downloaded %d bytes, %v", len(bytes), err)
 		}
 	})

@@ -365,7 +365,7 @@ func TestUnreadableCertificatesAreRejectedAtStart(t *testing.T) {
 		"key instead of a certificate": {CertFile: files.KeyFile, KeyFile: files.KeyFile},
 		"no CA in the file":            {CertFile: files.CertFile, KeyFile: files.KeyFile, ClientCAFile: files.KeyFile},
 	} {
-		if _, err := New(configured(servertest.NewStudio(), func(c *Config) { inPipes(c); c.TLS = tls })); err == nil {
+		if _, err := New(newTestConfig(servertest.NewStudio(), func(c *Config) { inPipes(c); c.TLS = tls })); err == nil {
 			t.Errorf("%s: no error was returned", name)
 		}
 	}

@@ -19,7 +19,7 @@ func TestDownloadWaitsForResult(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
-		data, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, WaitTimeout: durationpb.New(30 * time.Second)})
+		data, err := downloadedBytes(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, WaitTimeout: durationpb.New(30 * time.Second)})
 		if err != nil || len(data) == 0 {
 			t.Errorf("downloaded %d bytes, %v", len(data), err)
 		}
@@ -103,13 +103,13 @@ func TestInterruptedDownloadResumesAtReportedOffset(t *testing.T) {
 	s := newStack(t)
 	c := grpcCaller{s, s.key}
 	id := orderPicture(t, c, "640x400")
-	whole, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
+	whole, err := downloadedBytes(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Count: 1, Cut: true, CutAfter: 100_000})
 	s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Reset: true})
-	first, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
+	first, err := downloadedBytes(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
 	st := wantStatus(t, err, codes.Unavailable, "CONTENT_INTERRUPTED", 0)
 	info, _ := detailOf[*errdetails.ErrorInfo](t, st)
 	next, err := strconv.ParseInt(info.GetMetadata()["next_offset"], 10, 64)
@@ -126,7 +126,7 @@ func TestInterruptedDownloadResumesAtReportedOffset(t *testing.T) {
 	if err != nil || etag == "" {
 		t.Fatalf("the first chunk has the etag %q: %v", etag, err)
 	}
-	rest, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: next, Etag: etag})
+	rest, err := downloadedBytes(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: next, Etag: etag})
 	if err != nil || !bytes.Equal(append(first, rest...), whole) {
 		t.Errorf("the parts of %d and %d bytes differ from the complete %d bytes: %v", len(first), len(rest), len(whole), err)
 	}
@@ -138,12 +138,12 @@ func TestDeletedContentIsReportedAsNoContent(t *testing.T) {
 		id := orderPicture(t, c, "64x40")
 		for _, status := range []int{204, 404, 410} {
 			fault := s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Status: status, Body: " "})
-			_, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
+			_, err := downloadedBytes(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
 			wantStatus(t, err, codes.FailedPrecondition, "NO_CONTENT", 400)
 			fault.Remove()
 		}
 		s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Status: 409, Body: `{}`})
-		_, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
+		_, err := downloadedBytes(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
 		wantStatus(t, err, codes.FailedPrecondition, "CONTENT_NOT_READY", 400)
 	})
 }
