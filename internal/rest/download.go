@@ -43,7 +43,7 @@ func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[stri
 	a := &fileAnswer{open: d.content, request: r, code: http.StatusOK, length: unbounded}
 	ctx, err := annotate(r.Context(), d.mux, r, downloadMethod, contentPath)
 	if err == nil {
-		err = query(r, req, "generation_id")
+		err = decodeQuery(r, req, "generation_id")
 	}
 	if err == nil {
 		err = d.calls.Call(ctx, downloadMethod, req, func(ctx context.Context, sent func(bytes int)) error { return a.serve(ctx, w, req, sent) })
@@ -51,7 +51,7 @@ func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[stri
 	switch {
 	case err == nil:
 	case !a.begun:
-		refuse(w, r, err)
+		writeRefusal(w, r, err)
 	default:
 		// The headers were already sent. Only an aborted connection can now report the error to the client.
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, "the content was cut off")
@@ -74,7 +74,7 @@ type fileAnswer struct {
 // serve handles a DownloadGeneration call. [Calls] runs it instead of the gRPC server's handler.
 func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *easelv1.DownloadGenerationRequest, countBytes func(bytes int)) error {
 	defer a.close()
-	if err := a.plan(ctx, req); err != nil {
+	if err := a.openPart(ctx, req); err != nil {
 		return err
 	}
 	allowPauses(w)
@@ -100,9 +100,9 @@ func (a *fileAnswer) close() {
 	a.content = nil
 }
 
-// plan opens the requested part, and sets the status code and the length of the response. For some Range headers, it must open
-// the result more than once.
-func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRequest) error {
+// openPart opens the requested part, and sets the status code and the length of the response. For some Range headers, it must
+// open the result more than once.
+func (a *fileAnswer) openPart(ctx context.Context, req *easelv1.DownloadGenerationRequest) error {
 	window := req.GetReadOffset() != 0 || req.GetReadLimit() != 0
 	if want, ranged := parseRange(a.request.Header.Get("Range")); ranged && !window && a.request.Method != http.MethodHead {
 		if planned, err := a.planRange(ctx, req, want); planned || err != nil {
@@ -121,9 +121,9 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 	return a.precondition()
 }
 
-// planRange opens the part that a Range header requests. planned is false if the complete file must be sent instead: either
+// planRange opens the part that a Range header requests. isPlanned is false if the complete file must be sent instead: either
 // If-Range names another version of the file, or the range can't be checked because the file's size is unknown.
-func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (planned bool, err error) {
+func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (isPlanned bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)
 	if !want.suffix { // the position of a suffix depends on the file size, which is not known yet
@@ -283,16 +283,16 @@ func parseRange(header string) (r byteRange, ok bool) {
 		return r, false
 	}
 	if from == "" {
-		r.first, ok = position(to)
+		r.first, ok = parsePosition(to)
 		return byteRange{first: r.first, last: unbounded, suffix: true}, ok
 	}
-	if r.first, ok = position(from); !ok {
+	if r.first, ok = parsePosition(from); !ok {
 		return r, false
 	}
 	if to == "" {
 		return byteRange{first: r.first, last: unbounded}, true
 	}
-	r.last, ok = position(to)
+	r.last, ok = parsePosition(to)
 	return r, ok && r.last >= r.first
 }
 
@@ -303,9 +303,9 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// position parses a byte position, and reports whether it is a number. If the number is too large for an int64, it returns the
-// maximum int64.
-func position(digits string) (int64, bool) {
+// parsePosition parses a byte position, and reports whether it is a number. If the number is too large for an int64, it returns
+// the maximum int64.
+func parsePosition(digits string) (int64, bool) {
 	n, err := strconv.ParseUint(digits, 10, 63)
 	return int64(n), err == nil || errors.Is(err, strconv.ErrRange)
 }
@@ -348,15 +348,15 @@ func quoteEtag(etag string) string {
 	return b.String()
 }
 
-// listsEtag reports whether the value of If-Match or If-None-Match contains the given quoted ETag or is "*". If weak is true, a
-// weak ETag in the header matches too.
-func listsEtag(header, quoted string, weak bool) bool {
+// listsEtag reports whether the value of If-Match or If-None-Match contains the given quoted ETag or is "*". If allowsWeak is
+// true, a weak ETag in the header matches too.
+func listsEtag(header, quoted string, allowsWeak bool) bool {
 	if textproto.TrimString(header) == "*" {
 		return true
 	}
 	for part := range strings.SplitSeq(header, ",") { // an ETag contains no comma, because quoteEtag escapes commas
 		part = textproto.TrimString(part)
-		if weak {
+		if allowsWeak {
 			part = strings.TrimPrefix(part, "W/")
 		}
 		if quoted != "" && part == quoted {

@@ -48,12 +48,12 @@ func httpCode(st *status.Status) int {
 
 // handleError writes the response for an error from the gateway.
 func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
-	refuse(w, r, err)
+	writeRefusal(w, r, err)
 }
 
-// refuse writes the response for an error from a gRPC call, or from the gateway if it could not convert the request to a
-// call.
-func refuse(w http.ResponseWriter, r *http.Request, err error) {
+// writeRefusal writes the response for an error from a gRPC call, or from the gateway if it could not convert the request
+// to a call.
+func writeRefusal(w http.ResponseWriter, r *http.Request, err error) {
 	var bad *runtime.HTTPStatusError // the gateway's error for an invalid percent escape in the path
 	st, ok := status.FromError(err)
 	switch {

@@ -39,7 +39,7 @@ func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, pa
 	req := &easelv1.WatchGenerationRequest{GenerationId: params["generation_id"]}
 	follow(s.mux, w, r, watchPath, easelv1.GenerationService_WatchGeneration_FullMethodName,
 		func(ctx context.Context) (grpc.ServerStreamingClient[easelv1.WatchGenerationResponse], error) {
-			if err := query(r, req, "generation_id"); err != nil {
+			if err := decodeQuery(r, req, "generation_id"); err != nil {
 				return nil, err
 			}
 			if last := r.Header.Get("Last-Event-ID"); last != "" && utf8.ValidString(last) {
@@ -56,7 +56,7 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 	req := &easelv1.WatchGenerationsRequest{}
 	follow(s.mux, w, r, watchAllPath, easelv1.GenerationService_WatchGenerations_FullMethodName,
 		func(ctx context.Context) (grpc.ServerStreamingClient[easelv1.WatchGenerationsResponse], error) {
-			read := func() error { return query(r, req) }
+			read := func() error { return decodeQuery(r, req) }
 			if r.Method == http.MethodPost {
 				read = func() error {
 					defer func() { r.Body = http.NoBody }() // releases the request body, which can be large, before the stream starts
@@ -76,7 +76,7 @@ func (s eventStreams) watchEvents(w http.ResponseWriter, r *http.Request, _ map[
 	req := &easelv1.WatchEventsRequest{}
 	follow(s.mux, w, r, eventsPath, easelv1.GenerationService_WatchEvents_FullMethodName,
 		func(ctx context.Context) (grpc.ServerStreamingClient[easelv1.WatchEventsResponse], error) {
-			if err := query(r, req); err != nil {
+			if err := decodeQuery(r, req); err != nil {
 				return nil, err
 			}
 			if last := r.Header.Get("Last-Event-ID"); last != "" && utf8.ValidString(last) {
@@ -95,18 +95,18 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 	defer cancel()
 	ctx, err := annotate(ctx, mux, r, method, path)
 	if err != nil {
-		refuse(w, r, err)
+		writeRefusal(w, r, err)
 		return
 	}
 	stream, err := open(ctx)
 	if err != nil {
-		refuse(w, r, err)
+		writeRefusal(w, r, err)
 		return
 	}
 	events := newEventWriter(w, r)
 	message, err := firstMessage(stream, events)
 	if err != nil && !errors.Is(err, io.EOF) && !events.opened {
-		refuse(w, r, err)
+		writeRefusal(w, r, err)
 		return
 	}
 	for ; err == nil; message, err = stream.Recv() {
@@ -122,7 +122,7 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 func firstMessage[M any](stream grpc.ServerStreamingClient[M], events *eventWriter) (*M, error) {
 	opened := make(chan struct{})
 	late := time.AfterFunc(firstMessageWait, func() {
-		_ = events.start() // if this fails, writing the first message fails too, and the call ends
+		_ = events.sendHeaders() // if this fails, writing the first message fails too, and the call ends
 		close(opened)
 	})
 	message, err := stream.Recv()
@@ -167,9 +167,9 @@ func acceptsType(r *http.Request, want string) bool {
 	return false
 }
 
-// start sends the headers. For server-sent events, it also sends a comment and the reconnect delay, so that proxies and
+// sendHeaders sends the headers. For server-sent events, it also sends a comment and the reconnect delay, so that proxies and
 // browsers do not wait for the first bytes of the body.
-func (e *eventWriter) start() error {
+func (e *eventWriter) sendHeaders() error {
 	e.opened = true
 	header := e.w.Header()
 	header.Set("Content-Type", "application/x-ndjson")
@@ -188,7 +188,7 @@ func (e *eventWriter) start() error {
 // writeMessage writes a message to the stream. If the headers were not sent yet, it sends them first.
 func (e *eventWriter) writeMessage(m proto.Message) error {
 	if !e.opened {
-		if err := e.start(); err != nil {
+		if err := e.sendHeaders(); err != nil {
 			return err
 		}
 	}
@@ -214,7 +214,7 @@ func (e *eventWriter) writeMessage(m proto.Message) error {
 // written.
 func (e *eventWriter) writeEnd(err error) {
 	if !e.opened {
-		_ = e.start()
+		_ = e.sendHeaders()
 	}
 	switch ok := errors.Is(err, io.EOF); {
 	case ok && e.sse:

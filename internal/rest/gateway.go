@@ -33,7 +33,7 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 		runtime.WithMetadata(config.Calls.Metadata),
 		runtime.WithErrorHandler(handleError),
 		runtime.WithRoutingErrorHandler(handleRoutingError),
-		runtime.WithMiddlewares(nameRoute, entrance.admit, newParameters().check, entrance.readBody),
+		runtime.WithMiddlewares(nameRoute, entrance.admit, newParameters().rejectUnknown, entrance.readBody),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
 		runtime.WithStrictDeepWildcardMatching(), // without this option, the path /v1/models/ would match a route with an empty model ID
 		runtime.WithDisablePathLengthFallback(),

@@ -58,9 +58,9 @@ func addNames(names map[string]string, message protoreflect.MessageDescriptor, j
 // keyed is the suffix of the name of a map parameter. It contains a placeholder for the key.
 const keyed = "[name]"
 
-// check returns a handler that rejects a request with a query parameter that its route does not define. Routes that are not in
-// p, such as the web pages, accept any query.
-func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
+// rejectUnknown returns a handler that rejects a request with a query parameter that its route does not define. Routes that
+// are not in p, such as the web pages, accept any query.
+func (p parameters) rejectUnknown(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		names, ours := p[r.Method+" "+bareTemplate(routeTemplate(r))]
 		if r.URL.RawQuery == "" || !ours {
@@ -123,9 +123,9 @@ func unknownParameter(names map[string]string) string {
 
 const malformedQuery = "the query can't be read; separate parameters with &, write a semicolon as %3B, and write two hex digits after each %"
 
-// query decodes the query parameters into a request. It ignores parameters for the fields in fromPath, because the path
+// decodeQuery decodes the query parameters into a request. It ignores parameters for the fields in fromPath, because the path
 // determines those fields.
-func query(r *http.Request, req proto.Message, fromPath ...string) error {
+func decodeQuery(r *http.Request, req proto.Message, fromPath ...string) error {
 	if err := r.ParseForm(); err != nil {
 		return service.InvalidRequest(service.Violation{Description: malformedQuery})
 	}
