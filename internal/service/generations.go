@@ -31,7 +31,7 @@ func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGen
 	if err != nil {
 		return nil, err
 	}
-	balance := s.balance(ctx)
+	balance := s.readBalance(ctx)
 	quote, err := s.cfg.Catalog.Quote(ctx, auth.Of(ctx).APIKey, req.GetModelId(), inputs)
 	if err != nil {
 		return nil, aboutModel(err, req.GetModelId())
@@ -48,9 +48,9 @@ func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGen
 	return &easelv1.QuoteGenerationResponse{Quote: out}, nil
 }
 
-// balance reads the balance in the background and sends it on the returned channel. It sends nil if the balance can't
+// readBalance reads the balance in the background and sends it on the returned channel. It sends nil if the balance can't
 // be read or the caller may not see it.
-func (s *generations) balance(ctx context.Context) <-chan *int64 {
+func (s *generations) readBalance(ctx context.Context) <-chan *int64 {
 	out := make(chan *int64, 1)
 	if !auth.Of(ctx).SeesAccount {
 		out <- nil
@@ -168,15 +168,16 @@ func (s *Service) fallback(ctx context.Context, id string, err error) (watch.Upd
 		if update, ok := s.cfg.Hub.NotYetVisible(auth.Of(ctx).APIKey, id); ok {
 			return update, nil
 		}
-		if recorded, ok := s.recorded(ctx, id, err); ok {
+		if recorded, ok := s.recordedState(ctx, id, err); ok {
 			return watch.Update{Version: recorded}, nil
 		}
 	}
 	return watch.Update{}, aboutGeneration(err, id)
 }
 
-// recorded returns the recorded state of a generation for which the catalog has returned err. See [orders.Orders.NotFound].
-func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.Version, bool) {
+// recordedState returns the recorded state of a generation for which the catalog has returned err. See
+// [orders.Orders.NotFound].
+func (s *Service) recordedState(ctx context.Context, id string, err error) (catalog.Version, bool) {
 	return s.cfg.Orders.NotFound(ctx, auth.Of(ctx).APIKey, viewer(ctx), id, err)
 }
 
@@ -194,11 +195,11 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 	return &easelv1.DeleteGenerationResponse{}, nil
 }
 
-// deleteWithCopy deletes a generation and the copy of its result. Unless force is set, it returns an error if the
-// generation is not finished or may still be refunded. It deletes the copy even if the catalog no longer has the
-// generation. It does not check whether the caller may delete the generation.
-func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool) (err error) {
-	if !force {
+// deleteWithCopy deletes a generation and the copy of its result. Unless isForced is true, it returns an error if the
+// generation is not finished or may still be refunded. It deletes the copy even if the catalog no longer has the generation.
+// It does not check whether the caller may delete the generation.
+func (s *generations) deleteWithCopy(ctx context.Context, id string, isForced bool) (err error) {
+	if !isForced {
 		err = s.checkFinished(ctx, id)
 	}
 	if err != nil && !isMissing(err) {
@@ -222,7 +223,7 @@ func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool)
 func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
 	err := s.cfg.Catalog.Delete(ctx, auth.Of(ctx).APIKey, id)
 	if isMissing(err) {
-		s.recorded(ctx, id, err) // repeated NOT_FOUND errors make the generation count as deleted
+		s.recordedState(ctx, id, err) // repeated NOT_FOUND errors make the generation count as deleted
 	}
 	if err != nil {
 		return aboutGeneration(err, id)

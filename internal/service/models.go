@@ -150,12 +150,12 @@ func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pause(k, copyPause)
+	c.blockRefreshes(k, copyPause)
 	return old.models, nil
 }
 
-// pause blocks refreshes of a cached copy for the given duration. c.mu must be held.
-func (c *modelCache) pause(k copyKey, pause time.Duration) {
+// blockRefreshes blocks refreshes of a cached copy for the given duration. c.mu must be held.
+func (c *modelCache) blockRefreshes(k copyKey, pause time.Duration) {
 	if old, known := c.copies[k]; known {
 		old.notBefore = time.Now().Add(pause)
 		c.copies[k] = old
@@ -226,7 +226,7 @@ func (c *modelCache) applyRead(k copyKey, models []encodedModel, err error) ([]e
 	case !isOutage(err):
 		delete(c.copies, k)
 	case known && time.Since(old.read) < copyKept:
-		c.pause(k, max(copyPause, retryAfter(err)))
+		c.blockRefreshes(k, max(copyPause, retryAfter(err)))
 		return old.models, nil
 	}
 	return models, err

@@ -34,9 +34,9 @@ type order struct {
 	ordered bool // whether an order exists; also true if the ledger is unavailable
 }
 
-// exists reports whether an order for the generation exists or may exist, and the generation is not recorded as
+// mayExist reports whether an order for the generation exists or may exist, and the generation is not recorded as
 // deleted.
-func (o order) exists() bool { return o.ordered && !o.Deleted }
+func (o order) mayExist() bool { return o.ordered && !o.Deleted }
 
 // mayLack reports whether version v of the generation may be missing from the ledger.
 func (o order) mayLack(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
@@ -112,8 +112,8 @@ const (
 // errNotAsked is the error of a query that was not sent, because the previous query failed less than [askPause] ago.
 var errNotAsked = errors.New("ledger query not sent, because the previous query failed less than a second ago")
 
-// attribution reads the attribution of a generation (owner, caller, model and labels) for an open watch.
-func (s *Service) attribution(ctx context.Context, id string) (ledger.Attribution, error) {
+// readAttribution reads the attribution of a generation (owner, caller, model and labels) for an open watch.
+func (s *Service) readAttribution(ctx context.Context, id string) (ledger.Attribution, error) {
 	if time.Now().UnixNano() < s.askAt.Load() {
 		return ledger.Attribution{}, errNotAsked
 	}

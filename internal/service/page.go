@@ -15,11 +15,11 @@ const (
 	maxPage     = 1000
 )
 
-// page returns one page of the elements e for which chosen(e) is true, and the token of the next page. The token
+// page returns one page of the elements e for which isChosen(e) is true, and the token of the next page. The token
 // contains the ID of the last element on this page, so that elements that are added later do not shift the pages. A
 // token is valid only for lists with the same value of kind. A page ends early if it would exceed the maximum size
 // of a response.
-func page[T any, M proto.Message](all []T, chosen func(T) bool, id func(T) string, message func(T) M, kind string, size int32, token string) (items []M, next string, err error) {
+func page[T any, M proto.Message](all []T, isChosen func(T) bool, id func(T) string, message func(T) M, kind string, size int32, token string) (items []M, next string, err error) {
 	if token != "" {
 		last, ok := readToken(kind, token)
 		at := slices.IndexFunc(all, func(item T) bool { return ok && id(item) == last })
@@ -30,7 +30,7 @@ func page[T any, M proto.Message](all []T, chosen func(T) bool, id func(T) strin
 	}
 	left, last := maxRecord, ""
 	for _, item := range all {
-		if !chosen(item) {
+		if !isChosen(item) {
 			continue
 		}
 		if len(items) == pageSize(size) {

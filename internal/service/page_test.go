@@ -9,9 +9,9 @@ import (
 )
 
 // pageOf returns the model IDs on one page of a list, and the token of the next page. The list contains the models in
-// letters for which chosen(id) returns true. All models have the same description.
-func pageOf(letters []string, chosen func(string) bool, description string, size int32, token string) (ids []string, next string, err error) {
-	models, next, err := page(letters, chosen, func(s string) string { return s }, func(s string) *easelv1.Model {
+// letters for which isChosen(id) is true. All models have the same description.
+func pageOf(letters []string, isChosen func(string) bool, description string, size int32, token string) (ids []string, next string, err error) {
+	models, next, err := page(letters, isChosen, func(s string) string { return s }, func(s string) *easelv1.Model {
 		return &easelv1.Model{ModelId: s, Description: description}
 	}, "letters", size, token)
 	for _, m := range models {

@@ -182,11 +182,11 @@ func Detail[M proto.Message](st *status.Status) (found M) {
 const metadataOrderOutcome = "order_outcome"
 
 // OrderFailure adds the outcome of the order to the error of a CreateGeneration call, unless the error already has an
-// outcome. If entered is true, the handler was called, and the added outcome is [orders.Unknown]. Otherwise the call has
-// sent nothing to the catalog, and the added outcome is [orders.NotPlacedByThisCall].
-func OrderFailure(err error, entered bool) error {
+// outcome. If wasHandled is true, the handler was called, and the added outcome is [orders.Unknown]. Otherwise the call
+// has sent nothing to the catalog, and the added outcome is [orders.NotPlacedByThisCall].
+func OrderFailure(err error, wasHandled bool) error {
 	outcome := orders.NotPlacedByThisCall
-	if entered {
+	if wasHandled {
 		outcome = orders.Unknown
 	}
 	return withOrderOutcome(Status(err), outcome).Err()

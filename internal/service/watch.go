@@ -50,7 +50,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 		Credential: auth.Of(ctx).APIKey,
 		IDs:        []string{req.GetGenerationId()},
 		Goal:       goal(req.GetUntil()),
-		Ordered:    map[string]bool{req.GetGenerationId(): w.seen.exists()},
+		Ordered:    map[string]bool{req.GetGenerationId(): w.seen.mayExist()},
 		KnownEtags: knownEtag(req),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 		Until:      s.watchEnd(ctx),
@@ -98,7 +98,7 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 		return noGeneration(w.id)
 	case event.Update != nil:
 		w.file = event.Update.File != nil
-		err = w.out.stream.SendMsg(updateResponse(encodingsOf(event.Update).encode(event.Update, w.attribution(event.Update)), time.Now()))
+		err = w.out.stream.SendMsg(updateResponse(encodingsOf(event.Update).encode(event.Update, w.attributionOf(event.Update)), time.Now()))
 	case event.Heartbeat != nil:
 		if event.Known != nil {
 			w.file = event.Known.File != nil
@@ -113,14 +113,14 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 	return err
 }
 
-// attribution returns the attribution to send with an update. For the initial update, this is the attribution that was
+// attributionOf returns the attribution to send with an update. For the initial update, this is the attribution that was
 // read when the watch started. For later updates, the attribution is read from the ledger again if it has no owner yet or
-// if it has labels, because labels can be erased at any time. If the ledger fails, attribution omits the labels.
-func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
+// if it has labels, because labels can be erased at any time. If the ledger fails, attributionOf omits the labels.
+func (w *watchOfOne) attributionOf(u *watch.Update) ledger.Attribution {
 	if u.Initial || w.seen.Owner != "" && len(w.seen.Labels) == 0 {
 		return w.seen.Attribution
 	}
-	whose, err := encodingsOf(u).cachedAttribution(func() (ledger.Attribution, error) { return w.service.attribution(w.out.stream.Context(), w.id) })
+	whose, err := encodingsOf(u).cachedAttribution(func() (ledger.Attribution, error) { return w.service.readAttribution(w.out.stream.Context(), w.id) })
 	if err != nil {
 		return withoutLabels(w.seen.Attribution)
 	}
@@ -179,7 +179,7 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 		return nil, err
 	}
 	if len(seen.Labels) > 0 { // the labels may have been erased during the wait
-		whose, err := s.attribution(ctx, req.GetGenerationId())
+		whose, err := s.readAttribution(ctx, req.GetGenerationId())
 		if err != nil {
 			whose = withoutLabels(seen.Attribution)
 		}
@@ -208,7 +208,7 @@ func (s *Service) await(ctx context.Context, id string, seen order, until watch.
 	var newest *watch.Update
 	known := s.StillKnown(ctx)
 	err := s.cfg.Hub.Watch(waiting, &watch.Request{
-		Credential: auth.Of(ctx).APIKey, IDs: []string{id}, Ordered: map[string]bool{id: seen.exists()}, Goal: until, Heartbeat: waitHeartbeat,
+		Credential: auth.Of(ctx).APIKey, IDs: []string{id}, Ordered: map[string]bool{id: seen.mayExist()}, Goal: until, Heartbeat: waitHeartbeat,
 	}, func(event watch.Event) error {
 		if err := known(); err != nil {
 			return err

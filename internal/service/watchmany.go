@@ -90,9 +90,9 @@ func (w *watchOfMany) convertRequest(ctx context.Context, req *easelv1.WatchGene
 }
 
 // choose returns the generations in ids that the caller may see and the filter does not exclude. For each generation in
-// ids that the caller may not see, it sends STATE_DELETED, unless known contains the etag of this state. It also stores
-// the attributions of the generations in ids and otherIDs.
-func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, otherIDs ...[]string) (chosen []string, err error) {
+// ids that the caller may not see, it sends STATE_DELETED, unless knownEtags contains the etag of this state. It also
+// stores the attributions of the generations in ids and otherIDs.
+func (w *watchOfMany) choose(ctx context.Context, ids []string, knownEtags map[string]string, otherIDs ...[]string) (chosen []string, err error) {
 	all := slices.Concat(append(otherIDs, ids)...)
 	w.ordered = make(map[string]bool, len(all))
 	if w.whose, err = w.service.cfg.Orders.Owned(ctx, w.owner, all...); err != nil && w.needsLedger {
@@ -108,7 +108,7 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 		whose, ok := w.whose[id]
 		switch {
 		case ownAlone && !ok:
-			err = w.sendUpdate(hiddenUpdate(id), whose, known[id])
+			err = w.sendUpdate(hiddenUpdate(id), whose, knownEtags[id])
 		case !isExcluded(w.filter, whose.Model, whose):
 			chosen = append(chosen, id)
 		}
@@ -176,7 +176,7 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 		if !w.matchesModel(event.Update) {
 			return watch.ErrSkipped
 		}
-		return w.sendUpdate(event.Update, w.attribution(event.Update), "")
+		return w.sendUpdate(event.Update, w.attributionOf(event.Update), "")
 	case event.CaughtUp:
 		return w.sendCaughtUp()
 	}
@@ -193,14 +193,14 @@ func (w *watchOfMany) matchesModel(u *watch.Update) bool {
 	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted
 }
 
-// attribution returns the attribution to send with an update. For an initial update, this is the attribution that was
+// attributionOf returns the attribution to send with an update. For an initial update, this is the attribution that was
 // read at the start of the watch, if there was one. For other updates, it queries the ledger, because a watch of many
 // generations does not keep attributions. If the query fails, the attribution is empty.
-func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
+func (w *watchOfMany) attributionOf(u *watch.Update) ledger.Attribution {
 	if whose, ok := w.whose[u.ID]; ok && u.Initial {
 		return whose
 	}
-	whose, _ := encodingsOf(u).cachedAttribution(func() (ledger.Attribution, error) { return w.service.attribution(w.stream.Context(), u.ID) })
+	whose, _ := encodingsOf(u).cachedAttribution(func() (ledger.Attribution, error) { return w.service.readAttribution(w.stream.Context(), u.ID) })
 	return whose
 }
 
