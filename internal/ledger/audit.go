@@ -11,24 +11,24 @@ import (
 // Audit writes a line to the audit log. Call Audit before an action outside the ledger, and do not start the action if Audit
 // fails.
 func (l *Ledger) Audit(ctx context.Context, act Act) error {
-	err := l.tx(ctx, func(tx *transaction) error { return tx.audit(act) })
+	err := l.runTx(ctx, func(tx *transaction) error { return tx.addAuditLine(act) })
 	if doubt, ok := errors.AsType[*Doubt](err); ok { // it is unknown whether the line was committed; Audit fails, so that the caller does not start the action
 		return &Unavailable{doubt.Err, false}
 	}
 	return err
 }
 
-// audit adds a line for an act to the audit log, as part of the transaction.
-func (t *transaction) audit(act Act) error {
+// addAuditLine adds a line for an act to the audit log, as part of the transaction.
+func (t *transaction) addAuditLine(act Act) error {
 	line := AuditLine{By: act.By, ID: "aud_" + rand.Text(), Action: act.Action, Subject: act.Subject}
 	var err error
-	if line.Was, err = document(act.Was); err != nil {
+	if line.Was, err = encodeJSON(act.Was); err != nil {
 		return err
 	}
-	if line.Became, err = document(act.Became); err != nil {
+	if line.Became, err = encodeJSON(act.Became); err != nil {
 		return err
 	}
-	if err := t.row([]any{moment{&line.Time}}, `INSERT INTO audit (audit_time, id, actor, origin, action, subject, was, became)
+	if err := t.scanRow([]any{moment{&line.Time}}, `INSERT INTO audit (audit_time, id, actor, origin, action, subject, was, became)
 		VALUES ({now}, $1, $2, $3, $4, $5, $6, $7) RETURNING audit_time`, line.ID, line.Actor, line.Origin, string(line.Action), line.Subject, line.Was, line.Became); err != nil {
 		return err
 	}
@@ -36,8 +36,8 @@ func (t *transaction) audit(act Act) error {
 	return nil
 }
 
-// document encodes a value as JSON. It returns an empty string for nil.
-func document(value any) (string, error) {
+// encodeJSON encodes a value as JSON. It returns an empty string for nil.
+func encodeJSON(value any) (string, error) {
 	if value == nil {
 		return "", nil
 	}
@@ -50,7 +50,7 @@ func document(value any) (string, error) {
 
 // AuditLines returns at most limit lines of the audit log after a position, oldest first.
 func (l *Ledger) AuditLines(ctx context.Context, after Position, limit int) ([]AuditLine, error) {
-	return ask(ctx, l, func(row scanner, a *AuditLine) error {
+	return askList(ctx, l, func(row scanner, a *AuditLine) error {
 		return row.Scan(moment{&a.Time}, &a.ID, &a.Actor, &a.Origin, &a.Action, &a.Subject, &a.Was, &a.Became)
 	}, `SELECT audit_time, id, actor, origin, action, subject, was, became FROM audit WHERE (audit_time, id) > ($1, $2) ORDER BY audit_time, id LIMIT $3`,
 		micros(after.Time), after.ID, limit)

@@ -32,8 +32,8 @@ func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 	return lines
 }
 
-// stale sets the times of a ledger's orders back by the length of the resend window, and ends their leases.
-func stale(t *testing.T, l *ledger.Ledger) {
+// makeStale sets the times of a ledger's orders back by the length of the resend window, and ends their leases.
+func makeStale(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	l.Exec(t, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000")
 }
@@ -42,14 +42,14 @@ func TestOperatorActionsAreAuditedOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		var mu sync.Mutex
 		var told []string
-		l := openWith(t, ledger.Config{URL: url, Events: saying(0), Audited: func(_ context.Context, a ledger.AuditLine) {
+		l := openWith(t, ledger.Config{URL: url, Events: retentionConfig(0), Audited: func(_ context.Context, a ledger.AuditLine) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, string(a.Action))
 		}})
 		o := write(t, l, request("k"))
 		conclude(t, l, o, lifecycle.Uncertain, "")
-		stale(t, l)
+		makeStale(t, l)
 		for _, said := range []ledger.Resolution{{By: ada}, {By: ada, Generation: "g1", Forced: true}} {
 			resolve(t, l, o, theAPIKey, said)
 		}
@@ -65,7 +65,7 @@ func TestOperatorActionsAreAuditedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if _, err := l.EraseFor(t.Context(), &ledger.Act{By: ada, Action: ledger.ActErase, Became: "studio's"}, own(t, l, "g1")); err != nil {
+			if _, err := l.EraseFor(t.Context(), &ledger.Act{By: ada, Action: ledger.ActErase, Became: "studio's"}, orderOfGeneration(t, l, "g1")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -98,7 +98,7 @@ func TestErasureAuditListsOnlyErasedOrders(t *testing.T) {
 			observe(t, l, generation, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)})
 			ids[generation] = o.ID
 		}
-		all := []ledger.Order{own(t, l, "g1"), own(t, l, "g2")}
+		all := []ledger.Order{orderOfGeneration(t, l, "g1"), orderOfGeneration(t, l, "g2")}
 		if _, err := l.Erase(t.Context(), all[0]); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestActionIsRolledBackIfAuditFails(t *testing.T) {
 		conclude(t, l, o, lifecycle.Uncertain, "")
 		conclude(t, l, other, lifecycle.Named, "g2")
 		observe(t, l, "g2", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)})
-		stale(t, l)
+		makeStale(t, l)
 		l.Exec(t, refuse[!l.IsShared()])
 		l.Exec(t, "INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) VALUES ('e', 'studio', 't', 's', 1, 0, '{}', 1, 1)")
 		state := `SELECT (SELECT COUNT(*) FROM orders WHERE state = 1) || ' ' || (SELECT COUNT(*) FROM movements WHERE kind = 5) || ' ' || (SELECT COUNT(*) FROM events WHERE state = 0) || ' ' || (SELECT COUNT(*) FROM orders WHERE erased = 1)`
@@ -138,7 +138,7 @@ func TestActionIsRolledBackIfAuditFails(t *testing.T) {
 				return err
 			},
 			"erase": func() error {
-				_, err := l.EraseFor(t.Context(), &ledger.Act{By: ada, Action: ledger.ActErase}, own(t, l, "g2"))
+				_, err := l.EraseFor(t.Context(), &ledger.Act{By: ada, Action: ledger.ActErase}, orderOfGeneration(t, l, "g2"))
 				return err
 			},
 			"audit": func() error { return l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActErase}) },
@@ -206,12 +206,12 @@ func TestAuditPagesContainEachEntryOnce(t *testing.T) {
 
 func TestLedgerCopyAndMigrationAreAudited(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
-		lived(t, from, 3)
+		writeLedger(t, from, 3)
 		l := open(t, from)
 		if err := l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActErase}); err != nil {
 			t.Fatal(err)
 		}
-		shut(t, l)
+		closeLedger(t, l)
 		to := proctest.Database(t)
 		copied := mustCopy(t, from, to)
 		if got := auditOf(t, open(t, to)); !slices.Equal(got, []string{"ada 192.0.2.7 order.erase   ", fmt.Sprintf(`ops here ledger.copy   {"rows":%d}`, copied.Rows)}) {

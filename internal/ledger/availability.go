@@ -19,8 +19,8 @@ type availability struct {
 	latest atomic.Int64 // time of the latest failure
 }
 
-// record updates the availability with the result of a database operation.
-func (a *availability) record(err error) {
+// recordResult updates the availability with the result of a database operation.
+func (a *availability) recordResult(err error) {
 	now := time.Now().UnixNano()
 	if away, ok := errors.AsType[*Unavailable](err); ok && !away.Locked {
 		a.latest.Store(now)

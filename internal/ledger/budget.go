@@ -8,21 +8,21 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// reserve reserves the price of a new order in the budgets of its owner and its label values. It returns a [*BudgetError] if
-// the price exceeds one of these budgets or the total budget. It reserves the price even if the owner has no limit, because a
-// limit may be set later in the period.
-func reserve(tx *transaction, o Order, r Request) error {
+// reservePrice reserves the price of a new order in the budgets of its owner and its label values. It returns a [*BudgetError]
+// if the price exceeds one of these budgets or the total budget. It reserves the price even if the owner has no limit, because
+// a limit may be set later in the period.
+func reservePrice(tx *transaction, o Order, r Request) error {
 	if o.ReservedCents == 0 && r.Limits == (Limits{}) && len(r.LabelLimits) == 0 {
-		return reserveTotal(tx, o, r.Total)
+		return checkTotal(tx, o, r.Total)
 	}
-	changed, err := count(tx, o.ID, lifecycle.Money{ReservedCents: o.ReservedCents}, 0, 0)
+	changed, err := addUsage(tx, o.ID, lifecycle.Money{ReservedCents: o.ReservedCents}, 0, 0)
 	if err != nil {
 		return err
 	}
 	limits := r.budgets()
 	for _, label := range slices.Sorted(maps.Keys(limits)) {
 		for _, b := range limits[label].periods(o.Time) {
-			used, _ := b.find(o.Owner, label, changed)
+			used, _ := b.findUsage(o.Owner, label, changed)
 			if err := checkLimit(o, b, used.spent+used.reserved, BudgetError{Label: label}); err != nil {
 				return err
 			}
@@ -31,14 +31,14 @@ func reserve(tx *transaction, o Order, r Request) error {
 	if err := tx.tellOwner(o, changed); err != nil {
 		return err
 	}
-	return reserveTotal(tx, o, r.Total)
+	return checkTotal(tx, o, r.Total)
 }
 
-// reserveTotal returns a [*BudgetError] if an order exceeds the total budget of all owners. The order's price must already be
+// checkTotal returns a [*BudgetError] if an order exceeds the total budget of all owners. The order's price must already be
 // reserved. If there is a total budget, only one transaction at a time runs this check, so each transaction sees all earlier
 // reservations. The check comes last, because it makes the transactions of all owners wait for each other. The query starts
 // after the lock is acquired, so that its snapshot includes all orders that were committed before.
-func reserveTotal(tx *transaction, o Order, total Limits) error {
+func checkTotal(tx *transaction, o Order, total Limits) error {
 	if total == (Limits{}) {
 		return nil
 	}
@@ -48,12 +48,12 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 		}
 	}
 	periods := total.periods(o.Time)
-	used, err := collect(tx, scanUsage, usedByAll, periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro())
+	used, err := queryList(tx, scanUsage, usedByAll, periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro())
 	if err != nil {
 		return err
 	}
 	for _, b := range periods {
-		all, _ := b.find(AllOwners, "", used)
+		all, _ := b.findUsage(AllOwners, "", used)
 		if err := checkLimit(o, b, all.spent+all.reserved, BudgetError{Total: true}); err != nil {
 			return err
 		}
@@ -65,14 +65,13 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 const usedByAll = `SELECT '` + AllOwners + `', '', period, CAST(SUM(spent_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), MAX(CASE owner WHEN '` + AllOwners + `' THEN told_percent ELSE 0 END)
 	FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) GROUP BY period`
 
-// checkLimit returns a [*BudgetError] if the parameter used is above the limit of the budget b, and otherwise nil.
-// The parameter used is an amount in cents that includes the price of the order. The caller sets e.Total or e.Label, and the
-// function sets the other fields.
-func checkLimit(o Order, b Budget, used int64, e BudgetError) error {
-	if used <= b.LimitCents {
+// checkLimit returns a [*BudgetError] if usedCents, which includes the price of the order, is above the limit of the budget b.
+// Otherwise, it returns nil. The caller sets e.Total or e.Label, and checkLimit sets the other fields.
+func checkLimit(o Order, b Budget, usedCents int64, e BudgetError) error {
+	if usedCents <= b.LimitCents {
 		return nil
 	}
-	e.Period, e.Reset, e.PriceCents, e.RemainingCents = b.Period, b.Reset, o.ReservedCents, max(0, b.LimitCents-(used-o.ReservedCents))
+	e.Period, e.Reset, e.PriceCents, e.RemainingCents = b.Period, b.Reset, o.ReservedCents, max(0, b.LimitCents-(usedCents-o.ReservedCents))
 	return &e
 }
 
@@ -93,9 +92,9 @@ type move struct {
 // errMoved means that the row of an order was changed after it was read.
 var errMoved = errors.New("order changed by another transaction")
 
-// move changes an order's amounts of money, such as the reserved amount, and the totals of its budgets. Triggers on the orders
-// table write the journal.
-func (t *transaction) move(m move) error {
+// moveMoney changes an order's amounts of money, such as the reserved amount, and the totals of its budgets. Triggers on the
+// orders table write the journal.
+func (t *transaction) moveMoney(m move) error {
 	if err := t.moveRow(m); err != nil {
 		return err
 	}
@@ -107,7 +106,7 @@ func (t *transaction) move(m move) error {
 	if by == (lifecycle.Money{}) && spent == 0 && m.placed == 0 {
 		return nil
 	}
-	changed, err := count(t, o.ID, by, spent, m.placed)
+	changed, err := addUsage(t, o.ID, by, spent, m.placed)
 	if err != nil {
 		return err
 	}
@@ -116,12 +115,12 @@ func (t *transaction) move(m move) error {
 
 func (t *transaction) moveRow(m move) error {
 	c := &clauses{}
-	c.add("reserved_cents = %s, cost_cents = %s, refunded_cents = %s, unconfirmed_cents = %s, moved_by = %s", m.to.ReservedCents, m.to.CostCents, m.to.RefundedCents, m.to.UnconfirmedCents, m.actor)
-	c.add(m.changes, m.args...)
+	c.addCondition("reserved_cents = %s, cost_cents = %s, refunded_cents = %s, unconfirmed_cents = %s, moved_by = %s", m.to.ReservedCents, m.to.CostCents, m.to.RefundedCents, m.to.UnconfirmedCents, m.actor)
+	c.addCondition(m.changes, m.args...)
 	set := c.takeParts()
-	c.add("id = %s AND state = %s AND leases = %s AND reserved_cents = %s AND unconfirmed_cents = %s", m.order.ID, m.order.State, m.order.Leases, m.order.ReservedCents, m.order.UnconfirmedCents)
+	c.addCondition("id = %s AND state = %s AND leases = %s AND reserved_cents = %s AND unconfirmed_cents = %s", m.order.ID, m.order.State, m.order.Leases, m.order.ReservedCents, m.order.UnconfirmedCents)
 	if m.unless != "" {
-		c.add("NOT "+m.unless, m.unlessArgs...)
+		c.addCondition("NOT "+m.unless, m.unlessArgs...)
 	}
 	rows, err := t.exec(`UPDATE orders SET `+set+` WHERE `+c.String(), c.args...)
 	if err == nil && rows == 0 {
@@ -143,8 +142,8 @@ const addToBudgets = `INSERT INTO budgets (owner, label, period, start_time, ord
 	refunded_cents = budgets.refunded_cents + excluded.refunded_cents
 	RETURNING ` + usageColumns
 
-// count changes the monthly and daily budgets that an order counts toward, and returns their new usage. The changes are in
-// three parameters: placed (number of orders), spent (spent amount in cents), and by (other amounts).
-func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int) ([]usage, error) {
-	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id)
+// addUsage adds amounts and a number of placed orders to the monthly and daily budgets that an order counts toward, and returns
+// their new usage. money contains all amounts except the spent one.
+func addUsage(tx *transaction, id string, money lifecycle.Money, spentCents int64, orders int) ([]usage, error) {
+	return queryList(tx, scanUsage, addToBudgets, orders, money.ReservedCents, spentCents, money.UnconfirmedCents, money.RefundedCents, id)
 }

@@ -89,17 +89,17 @@ func prune(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// seriesOf returns an SQL expression for the numbers from 0 to many-1, in the dialect of the database at url.
-func seriesOf(url string, many int) string {
+// seriesOf returns an SQL expression for the numbers from 0 to count-1, in the dialect of the database at url.
+func seriesOf(url string, count int) string {
 	if !strings.HasPrefix(url, "postgres:") {
-		return fmt.Sprintf("(WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT n FROM s) AS s", many-1)
+		return fmt.Sprintf("(WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT n FROM s) AS s", count-1)
 	}
-	return fmt.Sprintf("generate_series(0::BIGINT, %d) AS s (n)", many-1)
+	return fmt.Sprintf("generate_series(0::BIGINT, %d) AS s (n)", count-1)
 }
 
 func testBulkWork(t *testing.T, url string, work bulkWork) {
 	t.Helper()
-	l := openTelling(t, url, saying(24*time.Hour))
+	l := openTelling(t, url, retentionConfig(24*time.Hour))
 	l.Exec(t, strings.ReplaceAll(work.rows, "{numbers}", seriesOf(url, bulkRows)))
 	if work.jobs {
 		l.Exec(t, `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT 'deliver', id, owner, subject, event_time, event_time FROM events`)

@@ -13,8 +13,8 @@ type clauses struct {
 	args []any
 }
 
-// add adds a condition. Each %s in condition is a placeholder for one of args.
-func (c *clauses) add(condition string, args ...any) {
+// addCondition adds a condition. Each %s in condition is a placeholder for one of args.
+func (c *clauses) addCondition(condition string, args ...any) {
 	c.all = append(c.all, c.bind(condition, args...))
 }
 
@@ -49,8 +49,8 @@ func asList[T any](all []T) string {
 	return string(text)
 }
 
-// number converts a bool to 0 or 1, as both databases store it.
-func number(truth bool) int {
+// boolNumber converts a bool to 0 or 1, as both databases store it.
+func boolNumber(truth bool) int {
 	if truth {
 		return 1
 	}

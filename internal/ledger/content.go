@@ -81,9 +81,9 @@ func (t *transaction) followContent(before, after Order) error {
 	return t.addJob(Job{Kind: CopyJob, Ref: after.Generation, Owner: after.Owner}, 0)
 }
 
-// Content returns the row about the copy of a generation's result. found is false if there is no such row.
-func (l *Ledger) Content(ctx context.Context, generation string) (c Content, found bool, err error) {
-	all, err := ask(ctx, l, scanContent, selectContents+`generation_id = $1`, generation)
+// Content returns the row about the copy of a generation's result. isFound is false if there is no such row.
+func (l *Ledger) Content(ctx context.Context, generation string) (c Content, isFound bool, err error) {
+	all, err := askList(ctx, l, scanContent, selectContents+`generation_id = $1`, generation)
 	if err != nil || len(all) == 0 {
 		return c, false, err
 	}
@@ -94,9 +94,9 @@ func (l *Ledger) Content(ctx context.Context, generation string) (c Content, fou
 // delivery. It returns [ErrLeaseLost] if another process has leased the job, or if the copy is no longer requested. The job is
 // deleted in the same transaction, because a later request for another copy needs a new job.
 func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) error {
-	return l.tx(ctx, func(tx *transaction) error {
+	return l.runTx(ctx, func(tx *transaction) error {
 		if err := tx.endContent(j, `state = {copied}, problem = '', object = $2, size_bytes = $3, sha256 = $4, content_type = $5, etag = $6, copied_time = {now}`,
-			made.Object, made.Size, made.SHA256, storable(made.ContentType), made.Etag); err != nil {
+			made.Object, made.Size, made.SHA256, storableText(made.ContentType), made.Etag); err != nil {
 			return err
 		}
 		return tx.endJob(j)
@@ -107,15 +107,14 @@ func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) erro
 // earlier copy, that copy remains in use.
 func CopyAbandoned(j Job, problem string) Change {
 	return func(tx *transaction) error {
-		return tx.endContent(j, `state = CASE WHEN object <> '' THEN {copied} ELSE {not copied} END, problem = $2`, storable(problem))
+		return tx.endContent(j, `state = CASE WHEN object <> '' THEN {copied} ELSE {not copied} END, problem = $2`, storableText(problem))
 	}
 }
 
-// endContent updates the row of a requested copy, and schedules the generation's success event for immediate delivery. The
-// parameter changes contains the SQL assignments for the row. endContent returns [ErrLeaseLost] if the copy is no longer
-// requested.
-func (t *transaction) endContent(j Job, changes string, args ...any) error {
-	rows, err := t.exec(`UPDATE contents SET `+changes+` WHERE generation_id = $1 AND state = {waiting}`, slices.Concat([]any{j.Ref}, args)...)
+// endContent updates the row of a requested copy, and schedules the generation's success event for immediate delivery.
+// assignments contains the SQL assignments for the row. endContent returns [ErrLeaseLost] if the copy is no longer requested.
+func (t *transaction) endContent(j Job, assignments string, args ...any) error {
+	rows, err := t.exec(`UPDATE contents SET `+assignments+` WHERE generation_id = $1 AND state = {waiting}`, slices.Concat([]any{j.Ref}, args)...)
 	switch {
 	case err != nil:
 		return err
@@ -128,7 +127,7 @@ func (t *transaction) endContent(j Job, changes string, args ...any) error {
 // ContentIsLost records that the store has lost a copy, and requests another copy. It does nothing if the ledger no longer
 // refers to the copy c.
 func (l *Ledger) ContentIsLost(ctx context.Context, c Content) error {
-	return l.tx(ctx, func(tx *transaction) error {
+	return l.runTx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(`UPDATE contents SET state = {waiting} WHERE generation_id = $1 AND object = $2 AND state = {copied}`, c.Generation, c.Object)
 		if err != nil || rows == 0 {
 			return err
@@ -140,8 +139,8 @@ func (l *Ledger) ContentIsLost(ctx context.Context, c Content) error {
 // DiscardContent marks the copy of a generation for deletion, because the catalog no longer has the generation. It does nothing
 // if the copy belongs to another owner, or if its owner keeps copies. A nil owner means any owner.
 func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation string) error {
-	return l.tx(ctx, func(tx *transaction) error {
-		owners, err := collect(tx, scanText, `SELECT owner FROM contents WHERE generation_id = $1`, generation)
+	return l.runTx(ctx, func(tx *transaction) error {
+		owners, err := queryList(tx, scanText, `SELECT owner FROM contents WHERE generation_id = $1`, generation)
 		if err != nil || len(owners) == 0 || owner != nil && owners[0] != *owner || l.keepsCopies(owners[0]) {
 			return err
 		}
@@ -152,7 +151,7 @@ func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation s
 // FetchContent records that an operator has requested another copy of a result. It returns false if the ledger has no such
 // result, if the order was erased, if a call to Easel has deleted the generation, or if the copy is marked for deletion.
 func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (has bool, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
+	err = l.runTx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(`INSERT INTO contents (generation_id, owner)
 			SELECT generation_id, owner FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status = {succeeded} AND erased = 0 AND (deleted = 0 OR presumed_deleted = 1)
 			ON CONFLICT (generation_id) DO UPDATE SET state = {waiting}, problem = '' WHERE contents.state <> {doomed}`, generation)
@@ -165,7 +164,7 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 			return err
 		}
 		tx.jobAdded = true
-		return tx.audit(Act{By: by, Action: ActFetch, Subject: generation})
+		return tx.addAuditLine(Act{By: by, Action: ActFetch, Subject: generation})
 	})
 	return has && err == nil, err
 }
@@ -218,11 +217,11 @@ func CopiesDeleted(generation string) Change {
 	}
 }
 
-// DoomedCount returns the number of copies that are marked for deletion. own is the number of those copies that this ledger
-// may delete.
-func (l *Ledger) DoomedCount(ctx context.Context) (count, own int64, err error) {
-	err = l.askOne(ctx, []any{&count, &own}, `SELECT COUNT(*), COUNT(CASE WHEN `+ownObject+` THEN 1 END) FROM contents WHERE state = {doomed}`)
-	return count, own, err
+// DoomedCount returns the number of copies that are marked for deletion. ownCopies is the number of those copies that this
+// ledger may delete.
+func (l *Ledger) DoomedCount(ctx context.Context) (count, ownCopies int64, err error) {
+	err = l.askOne(ctx, []any{&count, &ownCopies}, `SELECT COUNT(*), COUNT(CASE WHEN `+ownObject+` THEN 1 END) FROM contents WHERE state = {doomed}`)
+	return count, ownCopies, err
 }
 
 // HasObject reports whether a row of the ledger refers to an object in the store.
@@ -233,7 +232,7 @@ func (l *Ledger) HasObject(ctx context.Context, object string) (has bool, err er
 
 // CopiesAfter returns at most limit copies in the order of their generation IDs, starting after the given ID.
 func (l *Ledger) CopiesAfter(ctx context.Context, generation string, limit int) ([]Content, error) {
-	return ask(ctx, l, scanContent, selectContents+`generation_id > $1 AND state = {copied} ORDER BY generation_id LIMIT $2`, generation, limit)
+	return askList(ctx, l, scanContent, selectContents+`generation_id > $1 AND state = {copied} ORDER BY generation_id LIMIT $2`, generation, limit)
 }
 
 // ContentSummary contains the totals for copies of results.
@@ -251,9 +250,9 @@ const (
 
 func summarizeContents(tx *transaction, s *ContentSummary) error {
 	oldest := int64(0)
-	if err := tx.row([]any{&s.Waiting, &oldest}, waitingCopies); err != nil {
+	if err := tx.scanRow([]any{&s.Waiting, &oldest}, waitingCopies); err != nil {
 		return err
 	}
 	s.Oldest = time.Duration(oldest) * time.Microsecond
-	return tx.row([]any{&s.Failed}, failedCount)
+	return tx.scanRow([]any{&s.Failed}, failedCount)
 }

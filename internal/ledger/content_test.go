@@ -51,11 +51,11 @@ func TestResultCopyOfUnknownTeamIsNotDeleted(t *testing.T) {
 	}
 }
 
-// wanting opens a ledger that contains the given generations. They have succeeded, so their results must be
+// openUncopied opens a ledger that contains the given generations. They have succeeded, so their results must be
 // copied.
-func wanting(t *testing.T, url string, generations ...string) *ledger.Ledger {
+func openUncopied(t *testing.T, url string, generations ...string) *ledger.Ledger {
 	t.Helper()
-	l := openWith(t, ledger.Config{URL: url, Events: saying(0), Contents: true})
+	l := openWith(t, ledger.Config{URL: url, Events: retentionConfig(0), Contents: true})
 	for _, id := range generations {
 		conclude(t, l, write(t, l, request(id)), lifecycle.Named, id)
 		observe(t, l, id, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
@@ -73,8 +73,8 @@ func takeOne(t *testing.T, l *ledger.Ledger, kind string) ledger.Job {
 	return taken[0]
 }
 
-// finish records the outcome of a job whose lease is still held.
-func finish(t *testing.T, l *ledger.Ledger, job ledger.Job, outcome ledger.Outcome) {
+// finishJob records the outcome of a job whose lease is still held.
+func finishJob(t *testing.T, l *ledger.Ledger, job ledger.Job, outcome ledger.Outcome) {
 	t.Helper()
 	if err := l.FinishJob(t.Context(), job, outcome); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func finish(t *testing.T, l *ledger.Ledger, job ledger.Job, outcome ledger.Outco
 
 func TestOnlyLatestLeaseHolderRecordsResultCopy(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := wanting(t, url, "g1")
+		l := openUncopied(t, url, "g1")
 		old := takeOne(t, l, ledger.CopyJob)
 		l.Exec(t, "UPDATE jobs SET run_time = run_time - 21000000")
 		latest := takeOne(t, l, ledger.CopyJob)
@@ -104,7 +104,7 @@ func TestOnlyLatestLeaseHolderRecordsResultCopy(t *testing.T) {
 
 func TestResultCopyRequestedAgainGetsNewJob(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := wanting(t, url, "g1")
+		l := openUncopied(t, url, "g1")
 		for _, request := range []func() error{
 			func() error {
 				_, err := l.FetchContent(t.Context(), ledger.By{Actor: "ops", Origin: "here"}, "g1")
@@ -128,8 +128,8 @@ func TestResultCopyRequestedAgainGetsNewJob(t *testing.T) {
 
 func TestResultCopyRequestedDuringLastAttemptIsRetried(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := wanting(t, url, "g1")
-		finish(t, l, takeOne(t, l, ledger.CopyJob), ledger.Outcome{Again: true, Problem: "not found"})
+		l := openUncopied(t, url, "g1")
+		finishJob(t, l, takeOne(t, l, ledger.CopyJob), ledger.Outcome{Again: true, Problem: "not found"})
 		last := takeOne(t, l, ledger.CopyJob)
 		if has, err := l.FetchContent(t.Context(), ledger.By{Actor: "ops", Origin: "here"}, "g1"); !has || err != nil {
 			t.Fatal(has, err)
@@ -146,10 +146,10 @@ func TestResultCopyRequestedDuringLastAttemptIsRetried(t *testing.T) {
 
 func TestErasureCancelsResultCopyAndSchedulesDeletion(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := wanting(t, url, "g1", "g2")
+		l := openUncopied(t, url, "g1", "g2")
 		l.Exec(t, "UPDATE jobs SET run_time = run_time + 60000000 WHERE ref = 'g2'") // postpones the job of g2 by a minute
 		job := takeOne(t, l, ledger.CopyJob)
-		if _, err := l.Erase(t.Context(), own(t, l, "g1"), own(t, l, "g2")); err != nil {
+		if _, err := l.Erase(t.Context(), orderOfGeneration(t, l, "g1"), orderOfGeneration(t, l, "g2")); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.ContentCopied(t.Context(), job, ledger.StoredCopy{Object: "here/1", SHA256: "ab"}); !errors.Is(err, ledger.ErrLeaseLost) {
@@ -167,14 +167,14 @@ func TestErasureCancelsResultCopyAndSchedulesDeletion(t *testing.T) {
 
 func TestCopiedLedgerHasJobsForResultCopies(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
-		l := wanting(t, from, "g1", "g2")
-		if _, err := l.Erase(t.Context(), own(t, l, "g2")); err != nil {
+		l := openUncopied(t, from, "g1", "g2")
+		if _, err := l.Erase(t.Context(), orderOfGeneration(t, l, "g2")); err != nil {
 			t.Fatal(err)
 		}
-		shut(t, l)
+		closeLedger(t, l)
 		to := "sqlite:" + filepath.Join(t.TempDir(), "copy.db")
 		mustCopy(t, from, to)
-		l = wanting(t, to)
+		l = openUncopied(t, to)
 		if copying, deleting := takeOne(t, l, ledger.CopyJob), takeOne(t, l, ledger.DeleteJob); copying.Ref != "g1" || deleting.Ref != "g2" {
 			t.Errorf("the copy of %s and the deletion of %s are due, want g1 and g2", copying.Ref, deleting.Ref)
 		}
@@ -184,7 +184,7 @@ func TestCopiedLedgerHasJobsForResultCopies(t *testing.T) {
 // An operator's request for a copy is handled at once, even if earlier attempts to copy the result have failed.
 func TestResultCopyRequestedByOperatorIsDueImmediately(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := wanting(t, url, "g1")
+		l := openUncopied(t, url, "g1")
 		fetch := func() {
 			if has, err := l.FetchContent(t.Context(), ada, "g1"); !has || err != nil {
 				t.Fatal(has, err)
@@ -192,7 +192,7 @@ func TestResultCopyRequestedByOperatorIsDueImmediately(t *testing.T) {
 		}
 		job := takeOne(t, l, ledger.CopyJob)
 		fetch() // the operator's request arrives while an attempt is in progress
-		finish(t, l, job, ledger.Outcome{Again: true, After: time.Hour, Problem: "no space left"})
+		finishJob(t, l, job, ledger.Outcome{Again: true, After: time.Hour, Problem: "no space left"})
 		if c, _, err := l.Content(t.Context(), "g1"); err != nil || c.Problem != "no space left" {
 			t.Errorf("the problem is %q, %v", c.Problem, err)
 		}
@@ -201,7 +201,7 @@ func TestResultCopyRequestedByOperatorIsDueImmediately(t *testing.T) {
 		if job.Attempts != 0 || job.Age > time.Minute {
 			t.Errorf("the job of the new request is %+v", job)
 		}
-		finish(t, l, job, ledger.Outcome{Change: ledger.CopyAbandoned(job, "gone")})
+		finishJob(t, l, job, ledger.Outcome{Change: ledger.CopyAbandoned(job, "gone")})
 		if c, _, err := l.Content(t.Context(), "g1"); err != nil || c.State != ledger.ContentFailed || c.Problem != "gone" {
 			t.Errorf("the copy is %v: %s, %v", c.State, c.Problem, err)
 		}

@@ -24,10 +24,12 @@ type Copied struct {
 
 // Copy copies a ledger to a new ledger in the same or another kind of database. No other process may use either ledger while
 // Copy runs. Copy writes the new ledger in one transaction and verifies it in another one. If the verification finds no
-// difference, Copy seals the old ledger, so that servers no longer open it. Otherwise, it calls the function differs with each
-// difference. While it copies a table, it repeatedly calls the function done with the number of rows that were copied so far.
-// The parameter by is the actor in the audit logs of both ledgers.
-func Copy(ctx context.Context, from, to string, by By, done func(table string, rows int64), differs func(Difference)) (copied Copied, err error) {
+// difference, Copy seals the old ledger, so that servers no longer open it. Otherwise, it calls handleDifference with each
+// difference. While it copies a table, it repeatedly calls reportProgress with the number of rows that were copied so far.
+// actor is recorded in the audit logs of both ledgers.
+func Copy(ctx context.Context, from, to string, actor By,
+	reportProgress func(table string, rows int64), handleDifference func(Difference),
+) (copied Copied, err error) {
 	source, err := openUnused(ctx, from)
 	if err != nil {
 		return copied, withPrefix("FROM", err)
@@ -44,14 +46,14 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 			return err
 		}
 		part = "TO"
-		if copied.Rows, err = target.copyFrom(old, by, done); err != nil {
+		if copied.Rows, err = target.copyFrom(old, actor, reportProgress); err != nil {
 			return err
 		}
-		if copied.Verified, err = target.Verify(ctx, differs); err != nil || copied.Differences > 0 {
+		if copied.Verified, err = target.Verify(ctx, handleDifference); err != nil || copied.Differences > 0 {
 			return err
 		}
 		part = "the copy is complete, but FROM could not be sealed, so do not start a server on FROM"
-		return old.seal(by)
+		return old.sealLedger(actor)
 	})
 	if err != nil {
 		return copied, withPrefix(part, err)
@@ -61,12 +63,12 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 
 // withPrefix prefixes an error with the given text, such as FROM or TO, instead of the name of the setting.
 func withPrefix(part string, err error) error {
-	return fmt.Errorf("%s: %s", part, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
+	return fmt.Errorf("%s: %s", part, strings.TrimPrefix(addRemedy(err).Error(), "EASEL_LEDGER_URL: "))
 }
 
 // openTarget opens the ledger that the rows are copied to.
 func openTarget(ctx context.Context, url string) (*Ledger, error) {
-	at, err := durable(url)
+	at, err := parseDurable(url)
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +76,11 @@ func openTarget(ctx context.Context, url string) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = l.idle(ctx); err == nil {
+	if err = l.checkIdle(ctx); err == nil {
 		_, err = l.migrate(ctx)
 	}
 	if err == nil {
-		err = l.isCurrent(ctx)
+		err = l.checkSchema(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -103,9 +105,9 @@ func (t *transaction) keepOut() error {
 
 // copyFrom copies the rows of the old ledger, and returns their number. The journal and the rollups are copied like other
 // tables, so the triggers that would write them are disabled during the copy.
-func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows int64)) (rows int64, err error) {
+func (l *Ledger) copyFrom(old *transaction, actor By, reportProgress func(table string, rows int64)) (rows int64, err error) {
 	err = l.runOnce(old.ctx, l.writes, nil, func(tx *transaction) error {
-		if err := tx.isNew(); err != nil {
+		if err := tx.checkEmpty(); err != nil {
 			return err
 		}
 		resume, err := tx.withoutTriggers()
@@ -113,7 +115,7 @@ func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows 
 			return err
 		}
 		for _, table := range copiedTables {
-			copied, err := tx.copyTable(old, table, done)
+			copied, err := tx.copyTable(old, table, reportProgress)
 			if rows += copied; err != nil {
 				return err
 			}
@@ -122,22 +124,22 @@ func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows 
 		if err := tx.execAll(slices.Concat(resume, jobs)...); err != nil {
 			return err
 		}
-		if _, err := tx.mark(); err != nil {
+		if _, err := tx.markAsCopy(); err != nil {
 			return err
 		}
-		return tx.audit(Act{By: by, Action: ActCopy, Became: struct {
+		return tx.addAuditLine(Act{By: actor, Action: ActCopy, Became: struct {
 			Rows int64 `json:"rows"`
 		}{rows}})
 	})
 	return rows, err
 }
 
-// isNew returns an error if the ledger has data. Otherwise it deletes the rows of the facts table, which were written when the
-// ledger was opened.
-func (t *transaction) isNew() error {
+// checkEmpty returns an error if the ledger has data. Otherwise it deletes the rows of the facts table, which were written when
+// the ledger was opened.
+func (t *transaction) checkEmpty() error {
 	for _, table := range copiedTables[1:] {
 		used := false
-		if err := t.row([]any{&used}, `SELECT EXISTS (SELECT 1 FROM `+table+`)`); err != nil {
+		if err := t.scanRow([]any{&used}, `SELECT EXISTS (SELECT 1 FROM `+table+`)`); err != nil {
 			return err
 		}
 		if used {
@@ -148,8 +150,8 @@ func (t *transaction) isNew() error {
 }
 
 // copyTable copies the rows of a table and returns their number.
-func (t *transaction) copyTable(old *transaction, table string, done func(table string, rows int64)) (copied int64, err error) {
-	columns, err := t.columns(table)
+func (t *transaction) copyTable(old *transaction, table string, reportProgress func(table string, rows int64)) (copied int64, err error) {
+	columns, err := t.columnNames(table)
 	if err != nil {
 		return 0, err
 	}
@@ -160,10 +162,10 @@ func (t *transaction) copyTable(old *transaction, table string, done func(table 
 			_, err = t.exec(`INSERT INTO `+table+` (`+names+`) VALUES `+batch.takeParts(), batch.args...)
 		}
 		batch = &clauses{}
-		done(table, copied)
+		reportProgress(table, copied)
 		return err
 	}
-	err = old.query(func(row scanner) error {
+	err = old.queryRows(func(row scanner) error {
 		values, into := make([]any, len(columns)), make([]any, len(columns))
 		for n := range values {
 			into[n] = &values[n]
@@ -171,7 +173,7 @@ func (t *transaction) copyTable(old *transaction, table string, done func(table 
 		if err := row.Scan(into...); err != nil {
 			return err
 		}
-		batch.add("("+strings.TrimPrefix(strings.Repeat(", %s", len(columns)), ", ")+")", values...)
+		batch.addCondition("("+strings.TrimPrefix(strings.Repeat(", %s", len(columns)), ", ")+")", values...)
 		if len(batch.all) < insertBatch {
 			return nil
 		}
@@ -183,13 +185,13 @@ func (t *transaction) copyTable(old *transaction, table string, done func(table 
 	return copied, err
 }
 
-// columns returns the columns of a table, except generated columns.
-func (t *transaction) columns(table string) ([]string, error) {
+// columnNames returns the columns of a table, except generated columns.
+func (t *transaction) columnNames(table string) ([]string, error) {
 	query := `SELECT name FROM pragma_table_info($1)`
 	if t.l.IsShared() {
 		query = `SELECT column_name::TEXT FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1`
 	}
-	return collect(t, scanText, query, table)
+	return queryList(t, scanText, query, table)
 }
 
 // withoutTriggers disables the triggers on the orders table. It returns the statements that restore them.
@@ -198,7 +200,7 @@ func (t *transaction) withoutTriggers() (resume []string, err error) {
 		return []string{`ALTER TABLE orders ENABLE TRIGGER USER`}, t.execAll(`ALTER TABLE orders DISABLE TRIGGER USER`)
 	}
 	var drop []string
-	err = t.query(func(row scanner) error {
+	err = t.queryRows(func(row scanner) error {
 		name, text := "", ""
 		err := row.Scan(&name, &text)
 		drop, resume = append(drop, `DROP TRIGGER `+name), append(resume, text)

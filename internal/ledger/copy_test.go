@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// lived opens the ledger at url, writes the given number of orders in various states, and closes the ledger.
-func lived(t *testing.T, url string, orders int) {
+// writeLedger opens the ledger at url, writes the given number of orders in various states, and closes the ledger.
+func writeLedger(t *testing.T, url string, orders int) {
 	t.Helper()
 	l := openWith(t, ledger.Config{URL: url, Events: &ledger.EventConfig{
 		Teams:      func() map[string]ledger.Team { return map[string]ledger.Team{"team1": {Subscribed: true}} },
@@ -25,9 +25,9 @@ func lived(t *testing.T, url string, orders int) {
 	}})
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range orders {
-		live(t, l, n, random)
+		writeRandomOrder(t, l, n, random)
 	}
-	shut(t, l)
+	closeLedger(t, l)
 }
 
 func copyLedger(ctx context.Context, from, to string, done func(string, int64)) (copied ledger.Copied, differences []string, err error) {
@@ -49,7 +49,7 @@ func mustCopy(t *testing.T, from, to string) ledger.Copied {
 
 func TestLedgerIsCopiedToPostgreSQLAndToSQLite(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
-		lived(t, from, 60)
+		writeLedger(t, from, 60)
 		there, back := proctest.Database(t), "sqlite:"+filepath.Join(t.TempDir(), "back.db")
 		for _, pair := range [][2]string{{from, there}, {there, back}} {
 			if copied := mustCopy(t, pair[0], pair[1]); copied.Orders != 60 || copied.Budgets != 6 || copied.Rows < 200 {
@@ -67,7 +67,7 @@ func TestLedgerIsCopiedToPostgreSQLAndToSQLite(t *testing.T) {
 			t.Errorf("%+v: %q", looked, differences)
 		}
 		copied := "sqlite:" + filepath.Join(t.TempDir(), "copied.db")
-		shut(t, l)
+		closeLedger(t, l)
 		mustCopy(t, back, copied)
 		if _, err := ledger.Open(t.Context(), ledger.Config{URL: copied, Catalog: "https://another.example"}); err == nil || !strings.Contains(err.Error(), "belongs to the catalog") {
 			t.Errorf("opening the copy for another catalog returns %v", err)
@@ -77,8 +77,8 @@ func TestLedgerIsCopiedToPostgreSQLAndToSQLite(t *testing.T) {
 
 func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
-		l := ended(t, from)
-		shut(t, l)
+		l := openWithEndedGenerations(t, from)
+		closeLedger(t, l)
 		for _, to := range []string{proctest.Database(t), "sqlite:" + filepath.Join(t.TempDir(), "copy.db")} {
 			mustCopy(t, from, to)
 			l := openTelling(t, to, eventConfig(ledger.Limits{}))
@@ -96,7 +96,7 @@ func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
 func TestInterruptedCopyLeavesNewLedgerEmpty(t *testing.T) {
 	onEach(t, func(t *testing.T, to string) {
 		from := "sqlite:" + filepath.Join(t.TempDir(), "from.db")
-		lived(t, from, 40)
+		writeLedger(t, from, 40)
 		for _, at := range []string{"movements", "audit"} { // interrupts Copy within the table movements, or after the last table, which is audit
 			interrupted, cancel := context.WithCancel(t.Context())
 			if _, _, err := copyLedger(interrupted, from, to, func(table string, rows int64) {
@@ -111,7 +111,7 @@ func TestInterruptedCopyLeavesNewLedgerEmpty(t *testing.T) {
 			t.Errorf("%+v", copied)
 		}
 		other := "sqlite:" + filepath.Join(t.TempDir(), "other.db")
-		lived(t, other, 1)
+		writeLedger(t, other, 1)
 		if _, _, err := copyLedger(t.Context(), other, to, ignore); err == nil || !strings.Contains(err.Error(), "not a new ledger: the table orders already has rows") {
 			t.Errorf("copying into a used ledger returns %v", err)
 		}
@@ -123,7 +123,7 @@ func TestALedgerInUseIsNotCopied(t *testing.T) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("one")), lifecycle.Named, "g1")
 		unused := "sqlite:" + filepath.Join(t.TempDir(), "unused.db")
-		lived(t, unused, 1)
+		writeLedger(t, unused, 1)
 		for argument, pair := range map[string][2]string{"FROM: ": {url, "sqlite:" + filepath.Join(t.TempDir(), "new.db")}, "TO: ": {unused, url}} {
 			_, _, err := copyLedger(t.Context(), pair[0], pair[1], ignore)
 			if err == nil || !strings.HasPrefix(err.Error(), argument) || !strings.Contains(err.Error(), "stop the ") {
@@ -162,7 +162,7 @@ func TestBackupRunsWhileLedgerIsInUse(t *testing.T) {
 		t.Errorf("the temporary files %q remain", left)
 	}
 	restored := open(t, "sqlite:"+file)
-	if o := own(t, restored, "g1"); o.IdempotencyKey != "before" {
+	if o := orderOfGeneration(t, restored, "g1"); o.IdempotencyKey != "before" {
 		t.Errorf("the order in the backup is %+v", o)
 	}
 	for _, refused := range []struct{ url, file, says string }{
@@ -182,7 +182,7 @@ func TestPrivilegedDatabaseUserMigratesLedger(t *testing.T) {
 	owner := proctest.Database(t)
 	name := fmt.Sprintf("serving_%d", rand.Uint32())
 	change(t, owner, "CREATE ROLE "+name+" LOGIN PASSWORD 'p'")
-	serving := changed(t, owner, func(u *url.URL) { u.User = url.UserPassword(name, "p") })
+	serving := changeURL(t, owner, func(u *url.URL) { u.User = url.UserPassword(name, "p") })
 	if _, err := ledger.Open(t.Context(), ledger.Config{URL: serving, Catalog: theCatalog}); err == nil || !strings.Contains(err.Error(), "easel ledger migrate") {
 		t.Errorf("opening the ledger without permissions returns %v", err)
 	}

@@ -16,14 +16,14 @@ var onEach = proctest.OnEach
 // change executes a statement directly in the ledger's database, for example to change times.
 var change = proctest.Exec
 
-// changed parses the database URL in address, modifies it with the function change, and returns the result.
-// For example, change can replace the user.
-func changed(t *testing.T, address string, change func(*url.URL)) string {
+// changeURL parses the database URL in address, modifies it with fn, and returns the result. For example, fn can replace the
+// user.
+func changeURL(t *testing.T, address string, fn func(*url.URL)) string {
 	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	change(u)
+	fn(u)
 	return u.String()
 }

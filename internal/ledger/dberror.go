@@ -23,9 +23,9 @@ func (r *refusal) Error() string {
 
 func (r *refusal) Unwrap() error { return r.err }
 
-// unusable adds the setting's name, EASEL_LEDGER_URL, and a remedy to a database error. It returns an error without a known
+// addRemedy adds the setting's name, EASEL_LEDGER_URL, and a remedy to a database error. It returns an error without a known
 // remedy unchanged.
-func unusable(err error) error {
+func addRemedy(err error) error {
 	if cure := cureOf(err); cure != "" {
 		return &refusal{cure, err}
 	}
@@ -56,8 +56,8 @@ func orElse(cure string) string {
 	return cure
 }
 
-// contradicts reports whether an error means that a constraint of the database has rejected a change.
-func contradicts(err error) bool {
+// isContradiction reports whether an error means that a constraint of the database has rejected a change.
+func isContradiction(err error) bool {
 	if file, ok := errors.AsType[*modernc.Error](err); ok {
 		return file.Code()&0xff == sqliteConstraint
 	}

@@ -113,7 +113,7 @@ func TestErrorOfUnusableDatabaseStatesCause(t *testing.T) {
 	user := "user_of_" + name
 	change(t, address, "CREATE ROLE "+user+" LOGIN PASSWORD 'hunter2'")
 	as := func(login *url.Userinfo, change func(*url.URL)) string {
-		return changed(t, changed(t, address, change), func(u *url.URL) { u.User = login })
+		return changeURL(t, changeURL(t, address, change), func(u *url.URL) { u.User = login })
 	}
 	for cure, url := range map[string]string{
 		"rejects the user or the password": as(url.UserPassword(user, "hunter22"), func(*url.URL) {}),
@@ -133,9 +133,9 @@ func TestErrorOfUnusableDatabaseStatesCause(t *testing.T) {
 
 func TestAnIncompatibleSchemaIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		shut(t, open(t, url))
+		closeLedger(t, open(t, url))
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'schema'")
-		shut(t, open(t, url)) // succeeds, because the schema of the later version is still compatible
+		closeLedger(t, open(t, url)) // succeeds, because the schema of the later version is still compatible
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'needed_schema'")
 		wantRefusal(t, url, "changed by a later version of Easel")
 	})

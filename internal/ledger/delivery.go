@@ -7,7 +7,7 @@ import (
 
 // Event returns an event by its id.
 func (l *Ledger) Event(ctx context.Context, id string) (e Event, found bool, err error) {
-	all, err := ask(ctx, l, scanEvent, selectEvents+`id = $1`, id)
+	all, err := askList(ctx, l, scanEvent, selectEvents+`id = $1`, id)
 	if err != nil || len(all) == 0 {
 		return e, false, err
 	}
@@ -25,20 +25,20 @@ func Delivered(id string, attempts int64) Change {
 // overdue selects an owner's delivery jobs that are older than [DeliverTimeout] and are not leased. Jobs in the same queue (see
 // [Job.Line]) run one after another, so only the first job of a queue can be selected.
 var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
-	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
+	AND ` + pastCondition("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
 
 // GiveUp abandons an owner's events that were not delivered within [DeliverTimeout]. It restarts the timeout of later events
 // about the same subjects, because these events had to wait for the abandoned ones. It uses several transactions, so it may
 // abandon some events and then fail. events is the number of abandoned events, even if err is not nil.
 func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
-	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
-		all, err := collect(tx, func(row scanner, d *delivery) error {
+	return l.runSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
+		all, err := queryList(tx, func(row scanner, d *delivery) error {
 			return row.Scan(&d.event, &d.line, &d.begin, &d.attempts, &d.problem)
 		}, overdue, owner, from, stepRows)
 		for _, d := range all {
 			times = append(times, d.begin)
 			if err == nil {
-				err = tx.giveUp(owner, d)
+				err = tx.abandonEvent(owner, d)
 			}
 		}
 		return times, err
@@ -50,9 +50,9 @@ type delivery struct {
 	begin, attempts      int64
 }
 
-// giveUp abandons an event. It restarts the timeout of the later events in the same queue (see [Job.Line]), which had to wait for
-// this event.
-func (t *transaction) giveUp(owner string, d delivery) error {
+// abandonEvent abandons an event. It restarts the timeout of the later events in the same queue (see [Job.Line]), which had to
+// wait for this event.
+func (t *transaction) abandonEvent(owner string, d delivery) error {
 	_, err := t.exec(`UPDATE events SET state = {given up}, attempts = $1, problem = $2 WHERE id = $3`, d.attempts, d.problem, d.event)
 	if err == nil {
 		_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND ref = $1`, d.event)
@@ -75,12 +75,12 @@ type EventFilter struct {
 
 func (f EventFilter) clauses() *clauses {
 	c := &clauses{}
-	c.add("event_time >= %s", f.Since.UnixMicro())
+	c.addCondition("event_time >= %s", f.Since.UnixMicro())
 	if f.Owner != "" {
-		c.add("owner = %s", f.Owner)
+		c.addCondition("owner = %s", f.Owner)
 	}
 	if f.GivenUp {
-		c.add("state = {given up}")
+		c.addCondition("state = {given up}")
 	}
 	return c
 }
@@ -88,8 +88,8 @@ func (f EventFilter) clauses() *clauses {
 // Events returns at most limit events that match the filter f, latest first.
 func (l *Ledger) Events(ctx context.Context, f EventFilter, limit int) ([]Event, error) {
 	c := f.clauses()
-	c.add("TRUE ORDER BY event_time DESC, id LIMIT %s", limit)
-	return ask(ctx, l, scanEvent, selectEvents+c.String(), c.args...)
+	c.addCondition("TRUE ORDER BY event_time DESC, id LIMIT %s", limit)
+	return askList(ctx, l, scanEvent, selectEvents+c.String(), c.args...)
 }
 
 // EventPosition is a position in the list of an owner's events. The list is sorted by subject, and then by the position within
@@ -104,12 +104,12 @@ type EventPosition struct {
 // of changed events, and the position for the next call, or nil after the last batch. Each batch that changes an event is
 // audited.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
+	err = l.runTx(ctx, func(tx *transaction) error {
 		c := f.clauses()
-		c.add("state <> {pending} AND (subject, position) > (%s, %s) ORDER BY subject, position LIMIT %s", after.Subject, after.Position, stepRows)
+		c.addCondition("state <> {pending} AND (subject, position) > (%s, %s) ORDER BY subject, position LIMIT %s", after.Subject, after.Position, stepRows)
 		var ids, subjects []string
 		var last EventPosition
-		err := tx.query(func(row scanner) error {
+		err := tx.queryRows(func(row scanner) error {
 			id := ""
 			err := row.Scan(&id, &last.Subject, &last.Position)
 			ids, subjects = append(ids, id), append(subjects, last.Subject)
@@ -121,11 +121,11 @@ func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition,
 		if events = 0; err != nil || len(ids) == 0 {
 			return err
 		}
-		events, err = tx.replay(f.Owner, ids, subjects)
+		events, err = tx.replayEvents(f.Owner, ids, subjects)
 		if err != nil || events == 0 {
 			return err
 		}
-		return tx.audit(Act{By: by, Action: ActReplay, Subject: f.Owner, Became: struct {
+		return tx.addAuditLine(Act{By: by, Action: ActReplay, Subject: f.Owner, Became: struct {
 			Since   time.Time `json:"since"`
 			GivenUp bool      `json:"given_up,omitempty"`
 			Events  int64     `json:"events"`
@@ -138,7 +138,7 @@ func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition,
 // kept, instead of being scheduled, if the process that wrote it had no receiver for the owner.
 func (l *Ledger) DeliverKept(ctx context.Context, owner string) error {
 	for events := int64(stepRows); events == stepRows; {
-		err := l.tx(ctx, func(tx *transaction) (err error) {
+		err := l.runTx(ctx, func(tx *transaction) (err error) {
 			events, err = tx.deliverKept(owner, "")
 			return err
 		})
@@ -160,7 +160,7 @@ type EventSummary struct {
 
 // summarizeEvents returns the totals of each owner that has pending or abandoned events.
 func summarizeEvents(tx *transaction) (all []EventSummary, err error) {
-	return collect(tx, func(row scanner, s *EventSummary) error {
+	return queryList(tx, func(row scanner, s *EventSummary) error {
 		oldest := int64(0)
 		err := row.Scan(&s.Owner, &s.Pending, &s.GivenUp, &oldest)
 		s.Oldest = time.Duration(oldest) * time.Microsecond

@@ -123,12 +123,12 @@ func Meaning(url string) string {
 
 // Check returns an error if a URL is invalid. The error does not contain the password.
 func Check(url string) error {
-	_, err := parse(url)
+	_, err := parseURL(url)
 	return err
 }
 
-// parse parses EASEL_LEDGER_URL.
-func parse(address string) (location, error) {
+// parseURL parses EASEL_LEDGER_URL.
+func parseURL(address string) (location, error) {
 	if address == InMemory {
 		return location{dialect: sqlite, writing: "file:" + sqliteInMemory + sqliteOptions}, nil
 	}
@@ -180,21 +180,21 @@ func postgresPlace(address string) (location, error) {
 	}
 	at := location{dialect: postgres}
 	query.Set(isolation, bounds[isolation])
-	u.RawQuery = encoded(query)
+	u.RawQuery = encodeQuery(query)
 	at.offline = u.String()
 	for name, value := range bounds {
 		if !query.Has(name) {
 			query.Set(name, value)
 		}
 	}
-	u.RawQuery = encoded(query)
+	u.RawQuery = encodeQuery(query)
 	at.writing = u.String()
 	_, err = pgx.ParseConfig(at.offline)
 	return at, err
 }
 
-// encoded encodes a query for the PostgreSQL driver, which does not decode + as a space.
-func encoded(query url.Values) string { return strings.ReplaceAll(query.Encode(), "+", "%20") }
+// encodeQuery encodes a query for the PostgreSQL driver, which does not decode + as a space.
+func encodeQuery(query url.Values) string { return strings.ReplaceAll(query.Encode(), "+", "%20") }
 
 // open returns a pool of at most conns connections to the database with the given DSN. If connector is not nil, the pool uses
 // the connector instead of the DSN, and the number of connections is not limited.

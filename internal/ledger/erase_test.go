@@ -17,9 +17,9 @@ import (
 
 const prompt = "a harbour that nobody else is to know of"
 
-// prompted writes an order whose inputs, label and record contain [prompt]. The inputs are so large that SQLite needs
+// writePrompted writes an order whose inputs, label and record contain [prompt]. The inputs are so large that SQLite needs
 // overflow pages.
-func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Order {
+func writePrompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Order {
 	t.Helper()
 	r := request(key)
 	r.Inputs = `{"prompt":"` + prompt + strings.Repeat(" and so on", 2_000) + `"}`
@@ -33,9 +33,9 @@ func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Ord
 	return o
 }
 
-// saying returns an event configuration with the given retention. Each generation event contains the order's label
+// retentionConfig returns an event configuration with the given retention. Each generation event contains the order's label
 // and record, which may contain [prompt].
-func saying(retention time.Duration) *ledger.EventConfig {
+func retentionConfig(retention time.Duration) *ledger.EventConfig {
 	return &ledger.EventConfig{
 		Teams: func() map[string]ledger.Team {
 			return map[string]ledger.Team{"studio": {Subscribed: true, Retention: retention}}
@@ -47,8 +47,8 @@ func saying(retention time.Duration) *ledger.EventConfig {
 	}
 }
 
-// holds reports whether a closed ledger contains [prompt] anywhere.
-func holds(t *testing.T, url string) bool {
+// containsPrompt reports whether a closed ledger contains [prompt] anywhere.
+func containsPrompt(t *testing.T, url string) bool {
 	t.Helper()
 	file, isFile := strings.CutPrefix(url, "sqlite:")
 	if !isFile { // with PostgreSQL, only the rows are checked, because PostgreSQL clears its pages itself
@@ -60,11 +60,11 @@ func holds(t *testing.T, url string) bool {
 		}
 		return false
 	}
-	return has(t, file, prompt)
+	return fileContains(t, file, prompt)
 }
 
-// has reports whether a file, or any file in the same directory, contains a text.
-func has(t *testing.T, file, text string) bool {
+// fileContains reports whether a file, or any file in the same directory, contains a text.
+func fileContains(t *testing.T, file, text string) bool {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
 	if err != nil || len(found) == 0 {
@@ -84,17 +84,17 @@ func has(t *testing.T, file, text string) bool {
 
 func TestErasureRemovesPromptFromLedger(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := openTelling(t, url, saying(0))
-		o := prompted(t, l, "secret", "g1")
+		l := openTelling(t, url, retentionConfig(0))
+		o := writePrompted(t, l, "secret", "g1")
 		open := request("open")
 		unknown := write(t, l, open)
-		shut(t, l)
-		if !holds(t, url) {
+		closeLedger(t, l)
+		if !containsPrompt(t, url) {
 			t.Fatal("the ledger does not contain the prompt before the erasure")
 		}
-		l = openTelling(t, url, saying(0))
+		l = openTelling(t, url, retentionConfig(0))
 		for _, want := range []int64{1, 0} {
-			if erased, err := l.Erase(t.Context(), own(t, l, "g1"), unknown); err != nil || erased != want {
+			if erased, err := l.Erase(t.Context(), orderOfGeneration(t, l, "g1"), unknown); err != nil || erased != want {
 				t.Errorf("%d orders are erased, want %d, %v", erased, want, err)
 			}
 		}
@@ -102,7 +102,7 @@ func TestErasureRemovesPromptFromLedger(t *testing.T) {
 		if _, err := l.Observe(t.Context(), "g1", observed); err != nil {
 			t.Fatal(err)
 		}
-		kept := own(t, l, "g1")
+		kept := orderOfGeneration(t, l, "g1")
 		if !kept.Erased || kept.Record != "" || len(kept.Labels) > 0 || kept.CostCents == nil || kept.Status != lifecycle.Succeeded {
 			t.Errorf("the erased order is %+v", kept)
 		}
@@ -113,8 +113,8 @@ func TestErasureRemovesPromptFromLedger(t *testing.T) {
 		if again, found, err := l.Get(t.Context(), unknown.ID); err != nil || !found || again.Inputs == "" {
 			t.Errorf("an order that may be resent has lost its inputs: %v", err)
 		}
-		shut(t, l)
-		if holds(t, url) {
+		closeLedger(t, l)
+		if containsPrompt(t, url) {
 			t.Error("the ledger still contains the prompt")
 		}
 		wantNoDifference(t, url)
@@ -124,12 +124,12 @@ func TestErasureRemovesPromptFromLedger(t *testing.T) {
 // An erasure also removes the content of a concurrent observation, whichever transaction commits first.
 func TestErasureRemovesConcurrentObservation(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := openTelling(t, url, saying(0))
+		l := openTelling(t, url, retentionConfig(0))
 		for n := range 10 {
 			r, id := request(fmt.Sprint("k", n)), fmt.Sprint("g", n)
 			r.Labels = map[string]string{"about": prompt}
 			conclude(t, l, write(t, l, r), lifecycle.Named, id)
-			placed, both := own(t, l, id), make(chan error)
+			placed, both := orderOfGeneration(t, l, id), make(chan error)
 			go func() {
 				_, err := l.Observe(t.Context(), id, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true}, Record: prompt})
 				both <- err
@@ -141,7 +141,7 @@ func TestErasureRemovesConcurrentObservation(t *testing.T) {
 			if err := errors.Join(<-both, <-both); err != nil {
 				t.Fatal(err)
 			}
-			if o := own(t, l, id); !o.Erased || o.Record != "" || len(o.Labels) > 0 || o.Status != lifecycle.Succeeded {
+			if o := orderOfGeneration(t, l, id); !o.Erased || o.Record != "" || len(o.Labels) > 0 || o.Status != lifecycle.Succeeded {
 				t.Errorf("%s is %+v", id, o)
 			}
 		}
@@ -161,18 +161,18 @@ func TestErasureRemovesConcurrentObservation(t *testing.T) {
 // erased content, but report the same status as before.
 func TestPendingEventsOfErasedOrderAreStillDelivered(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := openTelling(t, url, saying(0))
+		l := openTelling(t, url, retentionConfig(0))
 		for _, id := range []string{"told", "untold"} {
-			prompted(t, l, id, id)
+			writePrompted(t, l, id, id)
 		}
 		for _, job := range takeDeliveries(t, l, "studio") {
 			end := ledger.Outcome{Change: ledger.Delivered(job.Ref, 1)}
 			if job.Line == "untold" {
 				end = ledger.Outcome{Again: true}
 			}
-			finish(t, l, job, end)
+			finishJob(t, l, job, end)
 		}
-		before := []ledger.Order{own(t, l, "told"), own(t, l, "untold")}
+		before := []ledger.Order{orderOfGeneration(t, l, "told"), orderOfGeneration(t, l, "untold")}
 		for _, o := range before {
 			observe(t, l, o.Generation, lifecycle.Observation{Deleted: true})
 		}
@@ -193,15 +193,15 @@ func TestPendingEventsOfErasedOrderAreStillDelivered(t *testing.T) {
 
 func TestSettledOrdersAreErasedAfterRetentionPeriod(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := openTelling(t, url, saying(48*time.Hour))
+		l := openTelling(t, url, retentionConfig(48*time.Hour))
 		for n := range 5 {
-			prompted(t, l, fmt.Sprint("old", n), fmt.Sprint("old", n))
+			writePrompted(t, l, fmt.Sprint("old", n), fmt.Sprint("old", n))
 		}
 		conclude(t, l, write(t, l, request("moving")), lifecycle.Named, "moving")
 		unknown, resolved := write(t, l, request("unknown")), write(t, l, request("resolved"))
 		conclude(t, l, resolved, lifecycle.Uncertain, "")
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 172800000000")
-		prompted(t, l, "new", "new")
+		writePrompted(t, l, "new", "new")
 		pass := func(want int64) {
 			t.Helper()
 			if erased, err := l.Retain(t.Context()); erased != want || err != nil {
@@ -211,7 +211,7 @@ func TestSettledOrdersAreErasedAfterRetentionPeriod(t *testing.T) {
 		pass(5)
 		pass(0)
 		for id, want := range map[string]bool{"old0": true, "old4": true, "moving": false, "new": false} {
-			if o := own(t, l, id); o.Erased != want || (len(o.Labels) == 0) != want {
+			if o := orderOfGeneration(t, l, id); o.Erased != want || (len(o.Labels) == 0) != want {
 				t.Errorf("%s: erased %v, labels %v", id, o.Erased, o.Labels)
 			}
 		}
@@ -222,7 +222,7 @@ func TestSettledOrdersAreErasedAfterRetentionPeriod(t *testing.T) {
 		pass(3)
 		pass(0)
 		for _, id := range []string{"moving", "unknown"} {
-			if o := own(t, l, id); !o.Erased {
+			if o := orderOfGeneration(t, l, id); !o.Erased {
 				t.Errorf("%s was settled after the first run, but is not erased", id)
 			}
 		}

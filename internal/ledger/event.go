@@ -86,8 +86,8 @@ var DefaultThresholds = []int64{80, 100}
 // AllOwners is the owner of events about the total budget of all owners. It is not a valid name of a team or caller.
 const AllOwners = "*"
 
-// tellGeneration compares an order before and after an update, and writes the events that report the changes. The argument
-// text is the text of the result, or nil.
+// tellGeneration compares an order before and after an update, and writes the events that report the changes. text is the text
+// of the result, or nil.
 func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	var types []string
 	if after.Status > before.Status && after.Status != lifecycle.Refunded && eventTypes[after.Status] != "" {
@@ -107,16 +107,16 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 		delay = copyTimeout
 	}
 	for _, eventType := range types {
-		if err := t.addEvent(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.events.Generation(after.atEvent(eventType), text)}, delay); err != nil {
+		if err := t.addEvent(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.events.Generation(after.stateAtEvent(eventType), text)}, delay); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// atEvent returns the order in the state that an event of the given type reports. This state can differ from the state in
+// stateAtEvent returns the order in the state that an event of the given type reports. This state can differ from the state in
 // the ledger, for example if a success is recorded after the generation was deleted.
-func (o Order) atEvent(eventType string) Order {
+func (o Order) stateAtEvent(eventType string) Order {
 	if o.DeletedByCall = eventType == EventDeleted; o.DeletedByCall {
 		return o
 	}
@@ -141,7 +141,7 @@ func (t *transaction) tellBudgets(owner string, periods []Budget, used []usage) 
 		return nil
 	}
 	for _, b := range periods {
-		u, ok := b.find(owner, "", used)
+		u, ok := b.findUsage(owner, "", used)
 		if !ok || b.LimitCents == unlimited {
 			continue
 		}
@@ -203,7 +203,7 @@ func (t *transaction) addEvent(e Event, delay time.Duration) error {
 		e.State = EventPending
 	}
 	position := int64(0)
-	added, err := t.maybeRow([]any{&position}, `INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time)
+	added, err := t.scanMaybeRow([]any{&position}, `INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time)
 		VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(position), 0) + 1 FROM events WHERE owner = $2 AND subject = $4), $5, $6, $7, {now}) ON CONFLICT DO NOTHING RETURNING position`,
 		e.ID, e.Owner, e.Type, e.Subject, e.Percent, e.Data, e.State)
 	if err != nil || !added || e.State != EventPending {
@@ -230,7 +230,7 @@ func (t *transaction) deliverNow(owner, generation string) error {
 // older than [DeliverTimeout]. It requests at most [stepRows] deliveries, and returns their number.
 func (t *transaction) deliverKept(owner, subject string) (events int64, err error) {
 	var ids, subjects []string
-	err = t.query(func(row scanner) error {
+	err = t.queryRows(func(row scanner) error {
 		var id, subject string
 		err := row.Scan(&id, &subject)
 		ids, subjects = append(ids, id), append(subjects, subject)
@@ -240,13 +240,13 @@ func (t *transaction) deliverKept(owner, subject string) (events int64, err erro
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
-	return t.replay(owner, ids, subjects)
+	return t.replayEvents(owner, ids, subjects)
 }
 
-// replay sets the events with the given IDs to pending, and returns how many of them were not pending before. subjects are the
-// subjects of these events. replay deletes all delivery jobs for these subjects and writes them again, so that earlier events
-// are delivered before later ones.
-func (t *transaction) replay(owner string, ids, subjects []string) (events int64, err error) {
+// replayEvents sets the events with the given IDs to pending, and returns how many of them were not pending before. subjects
+// are the subjects of these events. replayEvents deletes all delivery jobs for these subjects and writes them again, so that
+// earlier events are delivered before later ones.
+func (t *transaction) replayEvents(owner string, ids, subjects []string) (events int64, err error) {
 	_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND owner = $2 AND line {in ids} AND line <> ''`, asList(subjects), owner)
 	if err == nil {
 		events, err = t.exec(`UPDATE events SET state = {pending}, attempts = 0, problem = '' WHERE id {in ids} AND state <> {pending}`, asList(ids))

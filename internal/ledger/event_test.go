@@ -184,7 +184,7 @@ func TestWaitingEventIsDeliveredBeforeLaterEvents(t *testing.T) {
 			if e, _, err := l.Event(t.Context(), job.Ref); err != nil || e.Type != want {
 				t.Errorf("the next event is %s, want %s, %v", e.Type, want, err)
 			}
-			finish(t, l, job, ledger.Outcome{Change: ledger.Delivered(job.Ref, 1)})
+			finishJob(t, l, job, ledger.Outcome{Change: ledger.Delivered(job.Ref, 1)})
 		}
 	})
 }
@@ -205,7 +205,7 @@ func TestNoEventIsWrittenForOwnerWithoutTeam(t *testing.T) {
 			if got := events(t, l); len(got) > 0 || len(l.JobAdded()) > 0 {
 				t.Errorf("%s: the written events are %q", name, got)
 			}
-			shut(t, l)
+			closeLedger(t, l)
 		}
 	})
 }
@@ -295,8 +295,8 @@ func TestChargeAboveReservationTriggersThresholdEvent(t *testing.T) {
 	})
 }
 
-// ended returns a ledger with two finished generations. g1 failed and was refunded, and g2 succeeded.
-func ended(t *testing.T, url string) *ledger.Ledger {
+// openWithEndedGenerations returns a ledger with two finished generations. g1 failed and was refunded, and g2 succeeded.
+func openWithEndedGenerations(t *testing.T, url string) *ledger.Ledger {
 	t.Helper()
 	l := openTelling(t, url, eventConfig(ledger.Limits{}))
 	for _, g := range []string{"g1", "g2"} {
@@ -307,33 +307,33 @@ func ended(t *testing.T, url string) *ledger.Ledger {
 	return l
 }
 
-// fail leases the due deliveries for the team "studio". It records that the delivery of the first event about g1 failed
+// failDelivery leases the due deliveries for the team "studio". It records that the delivery of the first event about g1 failed
 // with status 500 and is retried after 10 minutes. It returns the ID of this event.
-func fail(t *testing.T, l *ledger.Ledger) (id string) {
+func failDelivery(t *testing.T, l *ledger.Ledger) (id string) {
 	t.Helper()
 	for _, job := range takeDeliveries(t, l, "studio") {
 		end := ledger.Outcome{Again: true}
 		if job.Line == "g1" {
 			id, end.Problem, end.After = job.Ref, "500", 10*time.Minute
 		}
-		finish(t, l, job, end)
+		finishJob(t, l, job, end)
 	}
 	return id
 }
 
 func TestEventsOfAGenerationAreDeliveredInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := ended(t, url)
+		l := openWithEndedGenerations(t, url)
 		for _, step := range []struct {
 			change func()
 			want   []string
 		}{
 			{func() {}, []string{"g1 failed", "g2 succeeded"}},
-			{func() { fail(t, l) }, []string{"g2 succeeded"}},
+			{func() { failDelivery(t, l) }, []string{"g2 succeeded"}},
 			{func() { l.Exec(t, "UPDATE jobs SET run_time = run_time - 600000000 WHERE attempts > 0") }, []string{"g1 failed", "g2 succeeded"}},
 			{func() {
 				for _, job := range takeDeliveries(t, l, "studio") {
-					finish(t, l, job, ledger.Outcome{Change: ledger.Delivered(job.Ref, job.Attempts+1)})
+					finishJob(t, l, job, ledger.Outcome{Change: ledger.Delivered(job.Ref, job.Attempts+1)})
 				}
 			}, []string{"g1 refunded"}},
 		} {
@@ -352,8 +352,8 @@ func TestEventsOfAGenerationAreDeliveredInOrder(t *testing.T) {
 
 func TestUndeliveredEventIsAbandonedAfterADay(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := ended(t, url)
-		failed := fail(t, l)
+		l := openWithEndedGenerations(t, url)
+		failed := failDelivery(t, l)
 		for _, step := range []struct{ hours, given int }{{23, 0}, {1, 1}} {
 			l.Exec(t, fmt.Sprintf("UPDATE jobs SET begin_time = begin_time - %d WHERE line = 'g1'", step.hours*3600e6))
 			if given, err := l.GiveUp(t.Context(), "studio"); given != step.given || err != nil {
@@ -374,20 +374,20 @@ func TestUndeliveredEventIsAbandonedAfterADay(t *testing.T) {
 
 func TestDeliveryInFlightIsNotAbandoned(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := ended(t, url)
+		l := openWithEndedGenerations(t, url)
 		l.Exec(t, "UPDATE jobs SET begin_time = begin_time - 90000000000")
 		job := takeDeliveries(t, l, "studio")[0]
 		if given, err := l.GiveUp(t.Context(), "studio"); given != 0 || err != nil {
 			t.Errorf("%d events are abandoned during a delivery, %v", given, err)
 		}
-		finish(t, l, job, ledger.Outcome{Change: ledger.Delivered(job.Ref, 1)})
+		finishJob(t, l, job, ledger.Outcome{Change: ledger.Delivered(job.Ref, 1)})
 	})
 }
 
 func TestReplayedEventIsDeliveredBeforeLaterEvents(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := ended(t, url)
-		fail(t, l)
+		l := openWithEndedGenerations(t, url)
+		failDelivery(t, l)
 		l.Exec(t, "UPDATE jobs SET begin_time = begin_time - 86400000000 WHERE attempts > 0")
 		if given, err := l.GiveUp(t.Context(), "studio"); given != 1 || err != nil {
 			t.Fatal(given, err)

@@ -44,7 +44,7 @@ func (l *Ledger) NumberEvents(ctx context.Context) (last int64, err error) {
 		if err = l.askOne(ctx, []any{&more, &last}, unnumberedEvent); err != nil || !more {
 			return last, err
 		}
-		if err = l.tx(ctx, func(tx *transaction) error { return tx.numberEvents() }); err != nil {
+		if err = l.runTx(ctx, func(tx *transaction) error { return tx.numberEvents() }); err != nil {
 			return last, err
 		}
 	}
@@ -55,7 +55,7 @@ func (t *transaction) numberEvents() error {
 		return err
 	}
 	var last int64
-	if err := t.row([]any{&last}, `SELECT CAST(value AS BIGINT) FROM facts WHERE name = $1 {lock}`, positionFact); err != nil {
+	if err := t.scanRow([]any{&last}, `SELECT CAST(value AS BIGINT) FROM facts WHERE name = $1 {lock}`, positionFact); err != nil {
 		return err
 	}
 	rows, err := t.exec(`UPDATE events SET feed_position = $1 + numbered.n FROM (
@@ -70,31 +70,31 @@ func (t *transaction) numberEvents() error {
 // Feed returns at most limit events after a position, in the order of their positions. It returns the events of one owner, or
 // of all owners if owner is nil.
 func (l *Ledger) Feed(ctx context.Context, owner *string, after int64, limit int) ([]FeedEvent, error) {
-	c := ofFeed(owner)
-	c.add("feed_position > %s ORDER BY feed_position LIMIT %s", after, limit)
-	return ask(ctx, l, func(row scanner, e *FeedEvent) error {
+	c := feedClauses(owner)
+	c.addCondition("feed_position > %s ORDER BY feed_position LIMIT %s", after, limit)
+	return askList(ctx, l, func(row scanner, e *FeedEvent) error {
 		return row.Scan(&e.ID, &e.Owner, &e.Type, &e.Data, moment{&e.Time}, &e.Position)
 	}, `SELECT id, owner, type, data, event_time, feed_position FROM events WHERE `+c.String(), c.args...)
 }
 
-// FeedStart returns the position just before the first event that was written at or after the given time. If there is no such event, it
-// returns the last position. It considers the events of one owner, or of all owners if owner is nil.
+// FeedStart returns the position just before the first event that was written at or after the given time. If there is no such
+// event, it returns the last position. It considers the events of one owner, or of all owners if owner is nil.
 func (l *Ledger) FeedStart(ctx context.Context, owner *string, since time.Time) (position int64, err error) {
 	last, err := l.NumberEvents(ctx)
 	if err != nil {
 		return 0, err
 	}
-	c := ofFeed(owner)
-	c.add("event_time >= %s", since.UnixMicro())
+	c := feedClauses(owner)
+	c.addCondition("event_time >= %s", since.UnixMicro())
 	err = l.askOne(ctx, []any{&position}, `SELECT COALESCE(MIN(feed_position) - 1, `+c.bind("%s", last)+`) FROM events WHERE `+c.String(), c.args...)
 	return position, err
 }
 
-// ofFeed returns the WHERE clauses that select the events of an owner, or of all owners if owner is nil.
-func ofFeed(owner *string) *clauses {
+// feedClauses returns the WHERE clauses that select the events of an owner, or of all owners if owner is nil.
+func feedClauses(owner *string) *clauses {
 	c := &clauses{}
 	if owner != nil {
-		c.add("owner = %s", *owner)
+		c.addCondition("owner = %s", *owner)
 	}
 	return c
 }
@@ -114,9 +114,9 @@ func (l *Ledger) FeedState(ctx context.Context, suggested string) (s FeedState, 
 
 // ForgetEvents deletes events that are older than [KeepEvents] and not pending. It uses several transactions.
 func (l *Ledger) ForgetEvents(ctx context.Context) error {
-	_, err := l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
+	_, err := l.runSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		var highest int64
-		err = tx.query(func(row scanner) error {
+		err = tx.queryRows(func(row scanner) error {
 			var at, position int64
 			err := row.Scan(&at, &position)
 			times, highest = append(times, at), max(highest, position)

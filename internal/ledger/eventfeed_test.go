@@ -141,7 +141,7 @@ func TestRestoredLedgerHasNewFeedID(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shut(t, l)
+		closeLedger(t, l)
 		if _, err := ledger.Restored(t.Context(), url, ledger.By{Actor: "test"}); err != nil {
 			t.Fatal(err)
 		}

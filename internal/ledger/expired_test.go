@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// expiring returns a copy of a request that expires after the given duration, measured by the ledger's clock.
-func expiring(t *testing.T, l *ledger.Ledger, r ledger.Request, left time.Duration) ledger.Request {
+// expiringRequest returns a copy of a request that expires after the given duration, measured by the ledger's clock.
+func expiringRequest(t *testing.T, l *ledger.Ledger, r ledger.Request, left time.Duration) ledger.Request {
 	t.Helper()
 	now, err := l.Now(t.Context())
 	if err != nil {
@@ -22,8 +22,8 @@ func expiring(t *testing.T, l *ledger.Ledger, r ledger.Request, left time.Durati
 	return r
 }
 
-// pass moves the expire times of all orders into the past.
-func pass(t *testing.T, l *ledger.Ledger) {
+// passExpireTimes moves the expire times of all orders into the past.
+func passExpireTimes(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	l.Exec(t, "UPDATE orders SET expire_time = order_time WHERE expire_time <> 0")
 }
@@ -31,7 +31,7 @@ func pass(t *testing.T, l *ledger.Ledger) {
 func TestExpiredOrderIsNotResent(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		r := expiring(t, l, request("k"), time.Hour)
+		r := expiringRequest(t, l, request("k"), time.Hour)
 		o := write(t, l, r)
 		conclude(t, l, o, lifecycle.Uncertain, "")
 		unlimited := request("unlimited")
@@ -40,7 +40,7 @@ func TestExpiredOrderIsNotResent(t *testing.T) {
 		if until, again := l.ResendUntil(read, theAPIKey); err != nil || !again || !until.Equal(r.ExpireTime) {
 			t.Errorf("before the expire time, the order may be resent until %v: %v, %v", until, again, err)
 		}
-		pass(t, l)
+		passExpireTimes(t, l)
 		l.Exec(t, "UPDATE orders SET retry_time = 0")
 		if resumed, found, err := l.Resume(t.Context(), theAPIKey, ""); !found || err != nil || resumed.IdempotencyKey != unlimited.IdempotencyKey {
 			t.Errorf("the resumed order is %+v, %v, %v", resumed, found, err)
@@ -64,7 +64,7 @@ func TestLeaseEndsAtExpireTimeOfOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		const rest = 5 * time.Second
-		r := expiring(t, l, request("k"), rest)
+		r := expiringRequest(t, l, request("k"), rest)
 		o := write(t, l, r)
 		if left := l.Sendable(o); left <= 0 || left > rest {
 			t.Errorf("the first attempt may be sent within %v", left)
@@ -72,7 +72,7 @@ func TestLeaseEndsAtExpireTimeOfOrder(t *testing.T) {
 		if may, left, err := l.Renew(t.Context(), o.ID, 1, theAPIKey); !may || left <= 0 || left > rest || err != nil {
 			t.Errorf("the next attempt may be sent within %v: %v, %v", left, may, err)
 		}
-		pass(t, l)
+		passExpireTimes(t, l)
 		if may, _, err := l.Renew(t.Context(), o.ID, 1, theAPIKey); may || !errors.Is(err, ledger.ErrOrderExpired) {
 			t.Errorf("after the expire time, Renew returns %v, %v", may, err)
 		}
@@ -86,12 +86,12 @@ func TestRejectionOfExpiredOrderReleasesAllBudgets(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		limited := func(key string) ledger.Request {
-			r := labeled(key, "apollo", 11)
+			r := labeledRequest(key, "apollo", 11)
 			r.Limits.DailyCents, r.Total.DailyCents = cents(11), cents(11)
 			return r
 		}
-		o := write(t, l, expiring(t, l, limited("k"), time.Hour))
-		pass(t, l)
+		o := write(t, l, expiringRequest(t, l, limited("k"), time.Hour))
+		passExpireTimes(t, l)
 		if got := conclude(t, l, o, lifecycle.TurnedAway, ""); got != lifecycle.NotPlaced {
 			t.Errorf("a rejection after the expire time returns %v", got)
 		}
@@ -103,14 +103,14 @@ func TestRejectionOfExpiredOrderReleasesAllBudgets(t *testing.T) {
 func TestNewOrderWithPastExpireTimeIsRejected(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		past := expiring(t, l, request("k"), -time.Minute)
+		past := expiringRequest(t, l, request("k"), -time.Minute)
 		for name, test := range map[string]struct {
 			request ledger.Request
 			from    time.Duration
 			want    error
 		}{
 			"without an expire time":       {request("k"), 0, nil},
-			"expire time in the future":    {expiring(t, l, request("k"), time.Minute), 50 * time.Second, nil},
+			"expire time in the future":    {expiringRequest(t, l, request("k"), time.Minute), 50 * time.Second, nil},
 			"expire time in the year 9999": {ledger.Request{ExpireTime: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}, 200 * 365 * 24 * time.Hour, nil},
 			"expire time in the past":      {past, -time.Hour, ledger.ErrOrderExpired},
 		} {
@@ -132,7 +132,7 @@ func TestNewOrderWithPastExpireTimeIsRejected(t *testing.T) {
 func TestTheDatabasesClockDecidesWhenAnOrderExpires(t *testing.T) {
 	url := proctest.Database(t)
 	right := open(t, url)
-	o := write(t, right, expiring(t, right, request("k"), time.Hour))
+	o := write(t, right, expiringRequest(t, right, request("k"), time.Hour))
 	conclude(t, right, o, lifecycle.Uncertain, "")
 	synctest.Test(t, func(t *testing.T) {
 		wrong := open(t, url)

@@ -100,18 +100,17 @@ func (l *Ledger) CountChanges(t *testing.T, table string) (largest func() int) {
 	return func() int { return int(most.Load()) }
 }
 
-// Repeat runs a transaction whose first attempts fail with err, and whose next attempt succeeds. fails is the number
-// of attempts that fail. begun is the number of attempts that the ledger made, and last is the error that it
-// returned in the end.
-func (l *Ledger) Repeat(t *testing.T, fails int, err error) (begun int, last error) {
+// Repeat runs a transaction whose first attempts fail with err, and whose next attempt succeeds. failures is the number of
+// attempts that fail. Repeat returns the number of attempts that the ledger made, and the error that it returned in the end.
+func (l *Ledger) Repeat(t *testing.T, failures int, err error) (attempts int, finalErr error) {
 	t.Helper()
-	last = l.tx(t.Context(), func(*transaction) error {
-		if begun++; begun <= fails {
+	finalErr = l.runTx(t.Context(), func(*transaction) error {
+		if attempts++; attempts <= failures {
 			return err
 		}
 		return nil
 	})
-	return begun, last
+	return attempts, finalErr
 }
 
 // Ask returns the only value in the result of a query.

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Keys of the facts table, which contains named values. Each value is called a fact. These facts record when the
-// ledger was copied.
+// Keys of the facts table, which contains named values. Each value is called a fact. If a ledger was copied, or restored from
+// a backup, there are two ledgers with the same orders: the original and the copy. These facts distinguish them.
 const (
-	copiedFact = "copied_time" // key in the facts table for the time when the ledger became a copy
-	sealedFact = "sealed_time" // key in the facts table for the time when the ledger was copied into another one
+	copiedFact = "copied_time" // key in a copy's facts table: the time when the ledger was marked as a copy of an original ledger
+	sealedFact = "sealed_time" // key in a sealed original's facts table: the time when it was sealed, after it was copied into another ledger
 )
 
 // Keys of the facts table for values about the store for copies of results.
@@ -39,11 +39,11 @@ func timeFact(ctx context.Context, db querier, name string) (time.Time, error) {
 
 // storeOnce stores a named value in the facts table, unless the name already has a value. It returns the stored value.
 func (l *Ledger) storeOnce(ctx context.Context, name, value string) (tied string, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
+	err = l.runTx(ctx, func(tx *transaction) error {
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, value); err != nil {
 			return err
 		}
-		return tx.row([]any{&tied}, `SELECT value FROM facts WHERE name = $1`, name)
+		return tx.scanRow([]any{&tied}, `SELECT value FROM facts WHERE name = $1`, name)
 	})
 	return tied, err
 }

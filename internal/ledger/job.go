@@ -62,7 +62,7 @@ func (t *transaction) addJob(j Job, delay time.Duration) error {
 
 // AddJob writes a job that is due now. It does nothing if the ledger already has a job of this kind and ref.
 func (l *Ledger) AddJob(ctx context.Context, j Job) error {
-	return l.tx(ctx, func(tx *transaction) error { return tx.addJob(j, 0) })
+	return l.runTx(ctx, func(tx *transaction) error { return tx.addJob(j, 0) })
 }
 
 // JobAdded returns a channel that receives a value after this process has written a job.
@@ -76,11 +76,11 @@ func dueJobs(owner string) string {
 		THEN ` + strconv.FormatInt(math.MaxInt64, 10) + ` ELSE {now} END)`
 }
 
-var ownersOfJobs = eachOwner("jobs", "kind = $1") + ` AND EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = each_of.owner AND ` + dueJobs("each_of.owner") + `)`
+var ownersOfJobs = ownersQuery("jobs", "kind = $1") + ` AND EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = each_of.owner AND ` + dueJobs("each_of.owner") + `)`
 
 // OwnersOfJobs returns the owners that have due jobs of a kind, sorted.
 func (l *Ledger) OwnersOfJobs(ctx context.Context, kind string) ([]string, error) {
-	return ask(ctx, l, scanText, ownersOfJobs, kind)
+	return askList(ctx, l, scanText, ownersOfJobs, kind)
 }
 
 // firstInLine is the SQL condition for a job that is the first in its queue (see [Job.Line]), or in no queue.
@@ -91,12 +91,12 @@ var nextJobs = `SELECT id FROM jobs AS due WHERE kind = $1 AND owner = $2 AND ` 
 
 // TakeJobs leases at most limit due jobs of the given kind and owner, longest overdue first.
 func (l *Ledger) TakeJobs(ctx context.Context, kind, owner string, limit int) (jobs []Job, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
-		ids, err := collect(tx, func(row scanner, id *int64) error { return row.Scan(id) }, nextJobs, kind, owner, limit)
+	err = l.runTx(ctx, func(tx *transaction) error {
+		ids, err := queryList(tx, func(row scanner, id *int64) error { return row.Scan(id) }, nextJobs, kind, owner, limit)
 		if jobs = nil; err != nil || len(ids) == 0 {
 			return err
 		}
-		jobs, err = collect(tx, scanJob, `UPDATE jobs SET fence = fence + 1, run_time = {now} + $1 WHERE id {in times}
+		jobs, err = queryList(tx, scanJob, `UPDATE jobs SET fence = fence + 1, run_time = {now} + $1 WHERE id {in times}
 			RETURNING id, fence, kind, ref, owner, line, cursor, {now} - begin_time, attempts`, JobLease.Microseconds(), asList(ids))
 		return err
 	})
@@ -115,15 +115,15 @@ func scanJob(row scanner, j *Job) error {
 
 // RenewJob renews the lease of a job. It returns [ErrLeaseLost] if another process has leased the job.
 func (l *Ledger) RenewJob(ctx context.Context, j Job) error {
-	return l.tx(ctx, func(tx *transaction) error {
-		return tx.fenced(`UPDATE jobs SET run_time = {now} + $3 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, JobLease.Microseconds())
+	return l.runTx(ctx, func(tx *transaction) error {
+		return tx.execFenced(`UPDATE jobs SET run_time = {now} + $3 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, JobLease.Microseconds())
 	})
 }
 
 // FinishJob records the outcome of a job, and applies the outcome's Change in the same transaction. If another process has
 // leased the job, it records nothing and returns [ErrLeaseLost].
 func (l *Ledger) FinishJob(ctx context.Context, j Job, o Outcome) error {
-	return l.tx(ctx, func(tx *transaction) error {
+	return l.runTx(ctx, func(tx *transaction) error {
 		if o.Change != nil { // locks the rows of the change first and the row of the job last, as transactions that write jobs do
 			if err := o.Change(tx); err != nil {
 				return err
@@ -133,34 +133,34 @@ func (l *Ledger) FinishJob(ctx context.Context, j Job, o Outcome) error {
 		case !o.Again:
 			return tx.endJob(j)
 		case o.Problem != "":
-			return tx.fenced(`UPDATE jobs SET run_time = {now} + $3, attempts = attempts + 1, problem = $4 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, o.After.Microseconds(), storable(o.Problem))
+			return tx.execFenced(`UPDATE jobs SET run_time = {now} + $3, attempts = attempts + 1, problem = $4 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, o.After.Microseconds(), storableText(o.Problem))
 		}
-		return tx.fenced(`UPDATE jobs SET run_time = {now} + $3, attempts = 0, problem = '', begin_time = {now}, cursor = $4 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, o.After.Microseconds(), o.Cursor)
+		return tx.execFenced(`UPDATE jobs SET run_time = {now} + $3, attempts = 0, problem = '', begin_time = {now}, cursor = $4 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, o.After.Microseconds(), o.Cursor)
 	})
 }
 
 func (t *transaction) endJob(j Job) error {
-	return t.fenced(`DELETE FROM jobs WHERE id = $1 AND fence = $2`, j.ID, j.Fence)
+	return t.execFenced(`DELETE FROM jobs WHERE id = $1 AND fence = $2`, j.ID, j.Fence)
 }
 
 // maxProblem is the maximum length of a job's problem, in bytes.
 const maxProblem = 300
 
-// storable converts untrusted text to a string of at most [maxProblem] bytes that both databases accept.
-func storable(text string) string {
+// storableText converts untrusted text to a string of at most [maxProblem] bytes that both databases accept.
+func storableText(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
 	return strings.ToValidUTF8(text[:min(len(text), maxProblem)], "") // the cut may split a rune
 }
 
 // ReleaseJob ends the lease of a job, so that another process can lease it immediately.
 func (l *Ledger) ReleaseJob(ctx context.Context, j Job) error {
-	return l.tx(ctx, func(tx *transaction) error {
-		return tx.fenced(`UPDATE jobs SET run_time = {now} WHERE id = $1 AND fence = $2`, j.ID, j.Fence)
+	return l.runTx(ctx, func(tx *transaction) error {
+		return tx.execFenced(`UPDATE jobs SET run_time = {now} WHERE id = $1 AND fence = $2`, j.ID, j.Fence)
 	})
 }
 
-// fenced executes a statement that changes the row of a job. It returns [ErrLeaseLost] if no row was changed.
-func (t *transaction) fenced(text string, args ...any) error {
+// execFenced executes a statement that changes the row of a job. It returns [ErrLeaseLost] if no row was changed.
+func (t *transaction) execFenced(text string, args ...any) error {
 	rows, err := t.exec(text, args...)
 	if err == nil && rows == 0 {
 		return ErrLeaseLost

@@ -10,9 +10,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// labeled returns a request for an order whose label "project" has the given value. daily is the daily budget of
+// labeledRequest returns a request for an order whose label "project" has the given value. daily is the daily budget of
 // this value, in cents.
-func labeled(key, project string, daily int64) ledger.Request {
+func labeledRequest(key, project string, daily int64) ledger.Request {
 	r := request(key)
 	r.Labels = map[string]string{"project": project, "job": "7"}
 	r.LabelLimits = map[string]ledger.Limits{"project": {DailyCents: &daily}}
@@ -29,8 +29,8 @@ func wantNoDifference(t *testing.T, url string) {
 
 func TestLabelBudgetIsNeverExceeded(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		placed, rejected := race(t, open(t, url), url, 40, func(n int) ledger.Request {
-			return labeled(fmt.Sprint("k", n), []string{"apollo", "gemini"}[n%2], 40)
+		placed, rejected := writeConcurrently(t, open(t, url), url, 40, func(n int) ledger.Request {
+			return labeledRequest(fmt.Sprint("k", n), []string{"apollo", "gemini"}[n%2], 40)
 		})
 		if placed != 6 || len(rejected) != 34 {
 			t.Errorf("%d orders of 11 cents are placed for two projects with 40 cents each, and %d are rejected", placed, len(rejected))
@@ -60,7 +60,7 @@ func TestRefundOrRejectionReleasesLabelBudget(t *testing.T) {
 		"after the order was erased": func(t *testing.T, l *ledger.Ledger, o ledger.Order) {
 			conclude(t, l, o, lifecycle.Named, "g1")
 			observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)})
-			if n, err := l.Erase(t.Context(), own(t, l, "g1")); n != 1 || err != nil {
+			if n, err := l.Erase(t.Context(), orderOfGeneration(t, l, "g1")); n != 1 || err != nil {
 				t.Fatal(n, err)
 			}
 			if kept := l.Ask(t, "SELECT COUNT(*) FROM labels WHERE order_id = '"+o.ID+"'"); kept != "1" {
@@ -72,13 +72,13 @@ func TestRefundOrRejectionReleasesLabelBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
 				l := open(t, url)
-				o := write(t, l, labeled("k", "apollo", 11))
-				if _, _, err := l.Write(t.Context(), labeled("too many", "apollo", 11)); err == nil {
+				o := write(t, l, labeledRequest("k", "apollo", 11))
+				if _, _, err := l.Write(t.Context(), labeledRequest("too many", "apollo", 11)); err == nil {
 					t.Error("an order above the budget was written")
 				}
-				write(t, l, labeled("other", "gemini", 11))
+				write(t, l, labeledRequest("other", "gemini", 11))
 				end(t, l, o)
-				write(t, l, labeled("again", "apollo", 11))
+				write(t, l, labeledRequest("again", "apollo", 11))
 				wantNoDifference(t, url)
 			})
 		})
@@ -88,7 +88,7 @@ func TestRefundOrRejectionReleasesLabelBudget(t *testing.T) {
 func TestLabelBudgetsAreSeparateFromOtherBudgets(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(100)}))
-		r := labeled("k", "apollo", 1000)
+		r := labeledRequest("k", "apollo", 1000)
 		r.Total = ledger.Limits{DailyCents: cents(22)} // enough for both orders only if each order counts once toward the total, however many labels it has
 		r.LabelLimits["job"] = ledger.Limits{MonthlyCents: cents(1000)}
 		write(t, l, r)

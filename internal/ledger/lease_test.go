@@ -27,9 +27,9 @@ func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 	}
 }
 
-// taken tries to lease work of each kind, as another process would. The returned map contains true for each kind
+// takeWork tries to lease work of each kind, as another process would. The returned map contains true for each kind
 // of work that it could lease.
-func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
+func takeWork(t *testing.T, l *ledger.Ledger) map[string]bool {
 	t.Helper()
 	ctx, all := t.Context(), map[string]bool{}
 	note := func(kind string, found bool, err error) {
@@ -59,14 +59,14 @@ func TestLeaseExpiresAfterClockIsSetBack(t *testing.T) {
 		settled.Namespace, settled.Owner, settled.Caller = "settled", "settled", "settled"
 		conclude(t, l, write(t, l, settled), lifecycle.Named, "settled")
 		observe(t, l, "settled", lifecycle.Observation{Status: lifecycle.Failed})
-		taken(t, l)
-		for kind, free := range taken(t, l) {
+		takeWork(t, l)
+		for kind, free := range takeWork(t, l) {
 			if free {
 				t.Errorf("%s is leased although its lease has not expired", kind)
 			}
 		}
 		turnClockBack(t, l, 24*time.Hour)
-		for kind, free := range taken(t, l) {
+		for kind, free := range takeWork(t, l) {
 			if !free {
 				t.Errorf("%s is not leased although its lease is from before the clock correction", kind)
 			}

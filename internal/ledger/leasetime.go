@@ -19,17 +19,17 @@ const maxOrderLease = 2 * time.Minute
 // maxPause is an upper bound for the delay between two background attempts to resend an order.
 const maxPause = time.Hour
 
-// isPast returns an SQL condition that is true if the time in column has passed. The condition is also true if the time is
-// more than furthest (in microseconds) in the future, because only a wrong clock can have written such a time. The clock is
-// read for each row, after the row is locked. If it were read earlier, a lease that another transaction has just written
-// could seem too far in the future.
-func isPast(column, furthest string) string {
+// pastCondition returns an SQL condition that is true if the time in column has passed. The condition is also true if the time
+// is more than furthest (in microseconds) in the future, because only a wrong clock can have written such a time. The clock is
+// read for each row, after the row is locked. If it were read earlier, a lease that another transaction has just written could
+// seem too far in the future.
+func pastCondition(column, furthest string) string {
 	return fmt.Sprintf("(%[1]s <= {now} OR %[1]s > {now} + %[2]s)", column, furthest)
 }
 
 var (
-	lapsed  = isPast("leased_until", micro(maxOrderLease))
-	retries = isPast("retry_time", micro(maxPause))
+	lapsed  = pastCondition("leased_until", micro(maxOrderLease))
+	retries = pastCondition("retry_time", micro(maxPause))
 )
 
 // micro returns a duration in microseconds, as a literal for a statement.

@@ -92,11 +92,10 @@ func wantNoResume(t *testing.T, l *ledger.Ledger, problem string) {
 	}
 }
 
-// resolve applies an operator's decision to an order. The parameter said is the decision. The test fails if the
-// order can't be resolved.
-func resolve(t *testing.T, l *ledger.Ledger, o ledger.Order, apiKey string, said ledger.Resolution) {
+// resolve applies an operator's decision to an order. The test fails if the order can't be resolved.
+func resolve(t *testing.T, l *ledger.Ledger, o ledger.Order, apiKey string, decision ledger.Resolution) {
 	t.Helper()
-	if _, possible, err := l.Resolve(t.Context(), o.ID, apiKey, said); !possible || err != nil {
+	if _, possible, err := l.Resolve(t.Context(), o.ID, apiKey, decision); !possible || err != nil {
 		t.Fatalf("an operator can't resolve the order: %v, %v", possible, err)
 	}
 }
@@ -156,7 +155,7 @@ func TestOrderHasOneLeaseAtATime(t *testing.T) {
 		if may, _, err := l.Renew(t.Context(), first.ID, 1, theAPIKey); !may || err != nil {
 			t.Errorf("the holder of the lease may not send the order: %v", err)
 		}
-		lapse(t, l, url)
+		endLeases(t, l, url)
 		second, step := call(t, open(t, url), request("k"))
 		if step.Action != lifecycle.Submit || second.Leases != 2 || second.Inputs != first.Inputs {
 			t.Fatalf("after the lease expired, the step for a second call is %+v, %+v", second, step)
@@ -168,7 +167,7 @@ func TestRenewedLeaseDoesNotOutlastResendWindow(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
-		shut(t, l)
+		closeLedger(t, l)
 		const rest = 5 * time.Second
 		change(t, url, fmt.Sprint("UPDATE orders SET order_time = order_time - ", (window-rest).Microseconds()))
 		if may, left, err := open(t, url).Renew(t.Context(), o.ID, 1, theAPIKey); !may || left <= 0 || left > rest || err != nil {
@@ -177,19 +176,19 @@ func TestRenewedLeaseDoesNotOutlastResendWindow(t *testing.T) {
 	})
 }
 
-// shut closes a ledger before the end of its test.
-func shut(t *testing.T, l *ledger.Ledger) {
+// closeLedger closes a ledger before the end of its test.
+func closeLedger(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// lapse closes a ledger, and then ends all leases in its database. It closes the ledger first, because only one
+// endLeases closes a ledger, and then ends all leases in its database. It closes the ledger first, because only one
 // process at a time can open a SQLite file.
-func lapse(t *testing.T, l *ledger.Ledger, url string) {
+func endLeases(t *testing.T, l *ledger.Ledger, url string) {
 	t.Helper()
-	shut(t, l)
+	closeLedger(t, l)
 	change(t, url, "UPDATE orders SET leased_until = 0")
 }
 
@@ -197,7 +196,7 @@ func TestFormerLeaseHolderCannotOverwriteOutcome(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("k"))
-		lapse(t, l, url)
+		endLeases(t, l, url)
 		l = open(t, url)
 		second, _ := call(t, l, request("k"))
 		if may, _, err := l.Renew(t.Context(), first.ID, 1, theAPIKey); may || err != nil {
@@ -223,7 +222,7 @@ func TestOrderWithExpiredLeaseIsResumed(t *testing.T) {
 		l := open(t, url)
 		written := write(t, l, request("k"))
 		wantNoResume(t, l, "an order with a lease is resumed")
-		lapse(t, l, url)
+		endLeases(t, l, url)
 		l = open(t, url)
 		if _, found, err := l.Resume(t.Context(), "another API key", ""); found || err != nil {
 			t.Errorf("an order is resumed under another API key: %v", err)
@@ -246,7 +245,7 @@ func TestOrderPastResendWindowNeedsOperatorResolution(t *testing.T) {
 		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}}); possible || err != nil {
 			t.Errorf("an order with a lease is resolved: %v", err)
 		}
-		shut(t, l)
+		closeLedger(t, l)
 		change(t, url, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000")
 		l = open(t, url)
 		wantNoResume(t, l, "the order is resumed after the window")
@@ -258,10 +257,12 @@ func TestOrderPastResendWindowNeedsOperatorResolution(t *testing.T) {
 	})
 }
 
-// race concurrently writes orders to the ledger, and records them as placed. The function request returns the requests
-// for the orders, which are numbered from 0 to many-1. With PostgreSQL, race uses three replicas. It returns the number
-// of placed orders, and the errors for orders that exceed a budget.
-func race(t *testing.T, l *ledger.Ledger, url string, many int, request func(n int) ledger.Request) (placed int, rejected []*ledger.BudgetError) {
+// writeConcurrently writes orders to the ledger from concurrent goroutines, and records them as placed. newRequest returns the
+// request for an order from its number, which is from 0 to count-1. With PostgreSQL, writeConcurrently uses three replicas. It
+// returns the number of placed orders, and the errors for orders that exceed a budget.
+func writeConcurrently(t *testing.T, l *ledger.Ledger, url string, count int,
+	newRequest func(n int) ledger.Request,
+) (placed int, rejected []*ledger.BudgetError) {
 	t.Helper()
 	replicas := []*ledger.Ledger{l}
 	if strings.HasPrefix(url, "postgres") {
@@ -269,10 +270,10 @@ func race(t *testing.T, l *ledger.Ledger, url string, many int, request func(n i
 	}
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	for n := range many {
+	for n := range count {
 		all.Go(func() {
 			l := replicas[n%len(replicas)]
-			o, free, err := l.Write(t.Context(), request(n))
+			o, free, err := l.Write(t.Context(), newRequest(n))
 			full, isFull := errors.AsType[*ledger.BudgetError](err)
 			if err == nil && free {
 				_, err = l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g-" + o.ID, CostCents: &o.ReservedCents})
@@ -295,7 +296,7 @@ func race(t *testing.T, l *ledger.Ledger, url string, many int, request func(n i
 
 func TestBudgetIsNeverExceeded(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		placed, rejected := race(t, open(t, url), url, 100, func(n int) ledger.Request {
+		placed, rejected := writeConcurrently(t, open(t, url), url, 100, func(n int) ledger.Request {
 			r := request(fmt.Sprint("k", n))
 			r.Limits.MonthlyCents = cents(100)
 			return r
@@ -313,7 +314,7 @@ func TestBudgetIsNeverExceeded(t *testing.T) {
 
 func TestALedgerBelongsToOneCatalog(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		shut(t, open(t, url))
+		closeLedger(t, open(t, url))
 		_, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://other.example", ResendWindow: window})
 		if err == nil || !strings.Contains(err.Error(), "EASEL_LEDGER_URL") || !strings.Contains(err.Error(), theCatalog) {
 			t.Errorf("opening the ledger for another catalog returns %v", err)
@@ -358,8 +359,8 @@ func TestConcurrentChangeOfOrderIsDetected(t *testing.T) {
 	})
 }
 
-// own returns the order whose generation has the given ID.
-func own(t *testing.T, l *ledger.Ledger, generation string) ledger.Order {
+// orderOfGeneration returns the order whose generation has the given ID.
+func orderOfGeneration(t *testing.T, l *ledger.Ledger, generation string) ledger.Order {
 	t.Helper()
 	found, err := l.Own(t.Context(), nil, generation)
 	if err != nil || len(found) != 1 {

@@ -58,81 +58,81 @@ type Position struct {
 
 func (f Filter) clauses() *clauses {
 	c := &clauses{all: []string{"TRUE"}}
-	f.labels(c)
+	f.addLabels(c)
 	if f.Owner != nil {
-		c.add("owner = %s", *f.Owner)
+		c.addCondition("owner = %s", *f.Owner)
 	}
 	if f.Generation != "" {
-		c.add("generation_id = %s", f.Generation)
+		c.addCondition("generation_id = %s", f.Generation)
 	}
 	if f.ModelID != "" {
-		c.add("model_id = %s", f.ModelID)
+		c.addCondition("model_id = %s", f.ModelID)
 	}
 	if !f.Since.IsZero() {
-		c.add("order_time >= %s", f.Since.UnixMicro())
+		c.addCondition("order_time >= %s", f.Since.UnixMicro())
 	}
 	f.addStates(c)
 	if f.Reserved {
-		c.add(reserved)
+		c.addCondition(reserved)
 	}
 	if f.Held {
-		c.add("id IN (SELECT id FROM orders WHERE state = {open} AND held = 1)")
+		c.addCondition("id IN (SELECT id FROM orders WHERE state = {open} AND held = 1)")
 	}
 	switch {
 	case f.Unresolved:
-		c.add("state = {open}")
+		c.addCondition("state = {open}")
 	case f.Refused:
-		c.add("state = {refused}")
+		c.addCondition("state = {refused}")
 	case f.Reserved, f.Held, f.AnyState:
 	case f.Unsettled:
-		c.add("state = {placed} AND settled = 0")
+		c.addCondition("state = {placed} AND settled = 0")
 	default:
-		c.add("state = {placed}")
+		c.addCondition("state = {placed}")
 	}
 	return c
 }
 
-// labels adds conditions to c, so that only orders with all labels in f.Labels are selected. For the first label, the query
+// addLabels adds conditions to c, so that only orders with all labels in f.Labels are selected. For the first label, the query
 // joins the labels table. It filters and sorts by the columns of that table, which also contain the order's owner and time.
-func (f Filter) labels(c *clauses) {
+func (f Filter) addLabels(c *clauses) {
 	for n, name := range slices.Sorted(maps.Keys(f.Labels)) {
 		if n > 0 {
-			c.add("EXISTS (SELECT 1 FROM labels AS other WHERE other.order_id = id AND other.name = %s AND other.value = %s)", name, f.Labels[name])
+			c.addCondition("EXISTS (SELECT 1 FROM labels AS other WHERE other.order_id = id AND other.name = %s AND other.value = %s)", name, f.Labels[name])
 			continue
 		}
-		c.add("id = order_id AND name = %s AND value = %s", name, f.Labels[name])
+		c.addCondition("id = order_id AND name = %s AND value = %s", name, f.Labels[name])
 		if f.Owner != nil {
-			c.add("order_owner = %s", *f.Owner)
+			c.addCondition("order_owner = %s", *f.Owner)
 		}
 	}
 }
 
-// page returns the tables and conditions of the query for one page of the list. The page starts after a position.
-func (f Filter) page(after Position, limit int) (tables string, c *clauses) {
+// pageQuery returns the tables and conditions of the query for one page of the list. The page starts after a position.
+func (f Filter) pageQuery(after Position, limit int) (tables string, c *clauses) {
 	tables, position := "orders", "order_time, id"
 	if len(f.Labels) > 0 {
 		tables, position = "labels CROSS JOIN orders", "label_time, order_id"
 	}
 	c = f.clauses()
 	if after.ID != "" {
-		c.add("("+position+") < (%s, %s)", after.Time.UnixMicro(), after.ID)
+		c.addCondition("("+position+") < (%s, %s)", after.Time.UnixMicro(), after.ID)
 	}
-	c.add("TRUE ORDER BY "+strings.ReplaceAll(position, ",", " DESC,")+" DESC LIMIT %s", limit)
+	c.addCondition("TRUE ORDER BY "+strings.ReplaceAll(position, ",", " DESC,")+" DESC LIMIT %s", limit)
 	return tables, c
 }
 
-// addStates adds the condition for the states of generations. If the filter selects only states that few orders have,
-// the method also adds the condition of the partial index for these states, so that the database can use the index.
+// addStates adds the condition for the states of generations. If the filter selects only states that few orders have, addStates
+// also adds the condition of the partial index for these states, so that the database can use the index.
 func (f Filter) addStates(c *clauses) {
 	any := &clauses{args: c.args}
 	for _, status := range f.Statuses {
-		any.add("deleted = 0 AND status = %s", status)
+		any.addCondition("deleted = 0 AND status = %s", status)
 	}
 	if f.Existing {
-		any.add("deleted = 0")
+		any.addCondition("deleted = 0")
 	}
 	if f.Deleted {
-		any.add("deleted = 1")
+		any.addCondition("deleted = 1")
 	}
 	if len(any.all) == 0 {
 		return
@@ -141,9 +141,9 @@ func (f Filter) addStates(c *clauses) {
 	switch {
 	case f.Existing || f.Deleted:
 	case f.selectsOnly(lifecycle.Unseen, lifecycle.Queued, lifecycle.Running):
-		c.add("settled = 0")
+		c.addCondition("settled = 0")
 	case f.selectsOnly(lifecycle.Failed, lifecycle.Refunded):
-		c.add("failed_time <> 0")
+		c.addCondition("failed_time <> 0")
 	}
 }
 
@@ -154,6 +154,6 @@ func (f Filter) selectsOnly(statuses ...lifecycle.Status) bool {
 
 // List returns at most limit orders that match the filter f, newest first, starting after the given position.
 func (l *Ledger) List(ctx context.Context, f Filter, after Position, limit int) ([]Order, error) {
-	tables, c := f.page(after, limit)
-	return l.read(ctx, tables, c.String(), c.args...)
+	tables, c := f.pageQuery(after, limit)
+	return l.readOrders(ctx, tables, c.String(), c.args...)
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// The function several writes four orders of the owner "studio" and one
-// of the owner "print". The last order has no outcome.
-func several(t *testing.T, l *ledger.Ledger) {
+// writeSeveralOrders writes four orders of the owner "studio" and one of the owner "print". The last order has no outcome.
+func writeSeveralOrders(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	for n, owner := range []string{"studio", "print", "studio", "studio", "studio"} {
 		r := request(fmt.Sprint("k", n))
@@ -40,7 +39,7 @@ func several(t *testing.T, l *ledger.Ledger) {
 func TestListExcludesOrdersBeforeSinceTime(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		several(t, l)
+		writeSeveralOrders(t, l)
 		all, err := l.List(t.Context(), ledger.Filter{Owner: new("studio")}, ledger.Position{}, 10)
 		if err != nil || len(all) != 3 {
 			t.Fatal(all, err)
@@ -61,7 +60,7 @@ func TestListReturnsOrdersMatchingFilter(t *testing.T) {
 	studio := "studio"
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		several(t, l)
+		writeSeveralOrders(t, l)
 		observe(t, l, "g3", lifecycle.Observation{Deleted: true})
 		for name, row := range map[string]struct {
 			filter ledger.Filter
@@ -108,7 +107,7 @@ func TestListReturnsOrdersMatchingFilter(t *testing.T) {
 func TestListPagesContainEachOrderOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		several(t, l)
+		writeSeveralOrders(t, l)
 		var got []string
 		at := ledger.Position{}
 		for {
@@ -138,7 +137,7 @@ func TestUsageCountsEveryCentOnce(t *testing.T) {
 		if all, err := l.Usage(t.Context(), ledger.UsageQuery{End: time.Now(), Most: 10}); err != nil || len(all) != 0 {
 			t.Errorf("before the first order, the usage is %+v, %v", all, err)
 		}
-		several(t, l)
+		writeSeveralOrders(t, l)
 		ask := func(q ledger.UsageQuery) []ledger.Usage {
 			q.Start, q.End = start, start.Add(2*time.Hour)
 			if q.Most == 0 {

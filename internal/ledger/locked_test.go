@@ -124,7 +124,7 @@ func TestDatabaseSessionsSetIsolationAndTimeouts(t *testing.T) {
 			t.Errorf("%s is %s", setting, got)
 		}
 	}
-	at = changed(t, at, func(u *url.URL) { u.RawQuery += "&statement_timeout=1234" })
+	at = changeURL(t, at, func(u *url.URL) { u.RawQuery += "&statement_timeout=1234" })
 	if got := open(t, at).Ask(t, "SHOW statement_timeout"); got != "1234ms" {
 		t.Errorf("the URL sets 1234 ms, but the setting is %s", got)
 	}
@@ -196,7 +196,7 @@ func TestObservationsAreRecordedAtomically(t *testing.T) {
 			if away, ok := errors.AsType[*ledger.Unavailable](err); !ok || !away.Locked {
 				t.Errorf("with a locked order, ObserveAll returns %v", err)
 			}
-			if o := own(t, l, "g1"); o.Status != lifecycle.Unseen {
+			if o := orderOfGeneration(t, l, "g1"); o.Status != lifecycle.Unseen {
 				t.Errorf("an observation is recorded although another order is locked: %+v", o.Observed)
 			}
 			delete(seen, "g3")
@@ -206,7 +206,7 @@ func TestObservationsAreRecordedAtomically(t *testing.T) {
 			t.Errorf("ObserveAll returned %+v, %v", effects, err)
 		}
 		for _, id := range []string{"g0", "g1", "g2", "g4"} {
-			if o := own(t, l, id); o.Status != lifecycle.Succeeded {
+			if o := orderOfGeneration(t, l, id); o.Status != lifecycle.Succeeded {
 				t.Errorf("%s is %+v", id, o.Observed)
 			}
 		}

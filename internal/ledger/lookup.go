@@ -22,22 +22,22 @@ const byName = `id IN (
 // Find returns at most limit orders that match the given name, latest first. The name is an order ID, a generation ID, or an
 // idempotency key, which several owners may have used.
 func (l *Ledger) Find(ctx context.Context, name string, limit int) ([]Order, error) {
-	return l.read(ctx, "orders", byName, name, limit)
+	return l.readOrders(ctx, "orders", byName, name, limit)
 }
 
 // UnresolvedOwners returns the owners of orders with an unknown outcome.
 func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
-	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM orders WHERE state = {open} ORDER BY owner`)
+	return askList(ctx, l, scanText, `SELECT DISTINCT owner FROM orders WHERE state = {open} ORDER BY owner`)
 }
 
-// ResendUntil returns the end of an order's resend window or its expire time, whichever is earlier. The result again is true
-// if the order may be resent: it has no outcome, is not on hold, has not expired, and was sent with apiKey. An empty apiKey
-// means any API key.
-func (l *Ledger) ResendUntil(o Order, apiKey string) (until time.Time, again bool) {
-	again = o.State == lifecycle.Open && !o.Expired && !o.Held && (apiKey == "" || o.APIKey == apiKey)
+// ResendUntil returns the end of an order's resend window or its expire time, whichever is earlier. mayResend reports whether
+// the order may be resent: it has no outcome, is not on hold, has not expired, and was sent with apiKey. An empty apiKey means
+// any API key.
+func (l *Ledger) ResendUntil(o Order, apiKey string) (until time.Time, mayResend bool) {
+	mayResend = o.State == lifecycle.Open && !o.Expired && !o.Held && (apiKey == "" || o.APIKey == apiKey)
 	until = o.Time.Add(l.window)
 	if !o.ExpireTime.IsZero() && o.ExpireTime.Before(until) {
 		until = o.ExpireTime
 	}
-	return until, again
+	return until, mayResend
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// backedUp backs up the ledger at url without closing it, restores the backup, and returns the URL of the
+// backUpAndRestore backs up the ledger at url without closing it, restores the backup, and returns the URL of the
 // restored ledger.
-func backedUp(t *testing.T, url string) (restored string) {
+func backUpAndRestore(t *testing.T, url string) (restored string) {
 	t.Helper()
 	if !strings.HasPrefix(url, "sqlite:") {
-		return dumped(t, url, proctest.Database(t))
+		return dumpAndRestore(t, url, proctest.Database(t))
 	}
 	file := filepath.Join(t.TempDir(), "backup.db")
 	if _, err := ledger.Backup(t.Context(), url, file, func(d ledger.Difference) { t.Error(d) }); err != nil {
@@ -27,17 +27,17 @@ func backedUp(t *testing.T, url string) (restored string) {
 	return "sqlite:" + file
 }
 
-// dumped copies a PostgreSQL database with pg_dump and pg_restore. The parameters from and to are the URLs of the
-// source and the target. dumped passes flags to pg_restore, and returns the target's URL.
-func dumped(t *testing.T, from, to string, flags ...string) string {
+// dumpAndRestore copies a PostgreSQL database with pg_dump and pg_restore. It passes flags to pg_restore, and returns
+// targetURL.
+func dumpAndRestore(t *testing.T, sourceURL, targetURL string, flags ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ledger.dump")
-	for _, command := range [][]string{{"pg_dump", "--format=custom", "--file=" + file, from}, append([]string{"pg_restore", "--no-owner", "--dbname=" + to, file}, flags...)} {
+	for _, command := range [][]string{{"pg_dump", "--format=custom", "--file=" + file, sourceURL}, append([]string{"pg_restore", "--no-owner", "--dbname=" + targetURL, file}, flags...)} {
 		if output, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", command[0], err, output)
 		}
 	}
-	return to
+	return targetURL
 }
 
 func TestOrdersInFlightAreNotResentAfterRestore(t *testing.T) {
@@ -45,7 +45,7 @@ func TestOrdersInFlightAreNotResentAfterRestore(t *testing.T) {
 		l := open(t, url)
 		first := write(t, l, request("first"))
 		conclude(t, l, write(t, l, request("placed")), lifecycle.Named, "g1")
-		restored := backedUp(t, url)
+		restored := backUpAndRestore(t, url)
 		conclude(t, l, first, lifecycle.TurnedAway, "")
 
 		r := open(t, restored)
@@ -78,13 +78,13 @@ func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
 	}
 }
 
-// closed creates a ledger that contains one order without an outcome, and closes the ledger again. It returns
+// createClosedLedger creates a ledger that contains one order without an outcome, and closes the ledger again. It returns
 // the order's ID.
-func closed(t *testing.T, url string) (id string) {
+func createClosedLedger(t *testing.T, url string) (id string) {
 	t.Helper()
 	l := open(t, url)
 	id = write(t, l, request("first")).ID
-	shut(t, l)
+	closeLedger(t, l)
 	return id
 }
 
@@ -95,7 +95,7 @@ func TestLedgerRestoredCommandHoldsUnresolvedOrders(t *testing.T) {
 		if _, err := ledger.Restored(t.Context(), url, ada); err == nil || !strings.Contains(err.Error(), "stop the ") {
 			t.Errorf("for a ledger in use, Restored returned %v", err)
 		}
-		shut(t, l)
+		closeLedger(t, l)
 		if held, err := ledger.Restored(t.Context(), url, ada); held != 1 || err != nil {
 			t.Fatal(held, err)
 		}
@@ -113,7 +113,7 @@ func TestLedgerRestoredCommandHoldsUnresolvedOrders(t *testing.T) {
 
 func TestLedgerIsSealedAfterItIsCopied(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
-		id, to := closed(t, from), "sqlite:"+filepath.Join(t.TempDir(), "to.db")
+		id, to := createClosedLedger(t, from), "sqlite:"+filepath.Join(t.TempDir(), "to.db")
 		mustCopy(t, from, to)
 		wantHeld(t, open(t, to), to, id)
 		config := ledger.Config{URL: from, Catalog: theCatalog, ResendWindow: window}
@@ -128,7 +128,7 @@ func TestLedgerIsSealedAfterItIsCopied(t *testing.T) {
 			t.Error("the unsealed ledger does not count as a copy, although the ledger to which it was copied may have been used")
 		}
 		wantHeld(t, old, from, id)
-		shut(t, old)
+		closeLedger(t, old)
 		if _, err := ledger.Unseal(t.Context(), from, ada); err == nil || !strings.Contains(err.Error(), "is not sealed") {
 			t.Errorf("a second unseal returns %v", err)
 		}
@@ -140,7 +140,7 @@ func TestLedgerIsSealedAfterItIsCopied(t *testing.T) {
 // database must reject the replica's writes.
 func TestSealedDatabaseRejectsWrites(t *testing.T) {
 	from := proctest.Database(t)
-	closed(t, from)
+	createClosedLedger(t, from)
 	mustCopy(t, from, "sqlite:"+filepath.Join(t.TempDir(), "to.db"))
 	db, err := sql.Open("pgx", from)
 	if err != nil {
@@ -160,7 +160,7 @@ func TestRestoreUnderRunningServerResendsNoOrders(t *testing.T) {
 	url := proctest.Database(t)
 	l := open(t, url)
 	id := write(t, l, request("first")).ID
-	dumped(t, url, url, "--clean")
+	dumpAndRestore(t, url, url, "--clean")
 	change(t, url, "UPDATE orders SET leased_until = 0, retry_time = 0")
 	wantNoResume(t, l, "the running server resends an order")
 	restarted := open(t, url)

@@ -36,11 +36,11 @@ type Meter struct {
 	newest atomic.Pointer[Reading]
 }
 
-// NewMeter creates a meter and reads the ledger once. The parameter named is the value of [Reading.Named]. Readings contain
-// owners only if named is true.
-func NewMeter(ctx context.Context, ledger *Ledger, named bool) *Meter {
-	m := &Meter{ledger: ledger, named: named}
-	m.newest.Store(&Reading{Kind: ledger.kind, Named: named})
+// NewMeter creates a meter and reads the ledger once. isNamed is the value of [Reading.Named]. Readings contain owners only if
+// isNamed is true.
+func NewMeter(ctx context.Context, ledger *Ledger, isNamed bool) *Meter {
+	m := &Meter{ledger: ledger, named: isNamed}
+	m.newest.Store(&Reading{Kind: ledger.kind, Named: isNamed})
 	m.refresh(ctx)
 	return m
 }

@@ -147,7 +147,7 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 		for _, settled := range []bool{false, true} {
 			observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Failed, CostCents: cents(9)})
-			if o := own(t, l, "g1"); o.Settled != settled || (o.UnconfirmedCents == 9) != settled {
+			if o := orderOfGeneration(t, l, "g1"); o.Settled != settled || (o.UnconfirmedCents == 9) != settled {
 				t.Errorf("the order is settled: %v; its amounts are %+v", o.Settled, o.Money)
 			}
 			l.Exec(t, "UPDATE orders SET failed_time = failed_time - 600000000")
@@ -173,7 +173,7 @@ func TestGenerationCountsAsDeletedAfterRepeatedNotFound(t *testing.T) {
 			if _, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: seen, APIKey: apiKey}); err != nil {
 				t.Fatal(err)
 			}
-			if o := own(t, l, "g1"); o.IsDeleted() != deleted || o.Settled != (deleted || o.Status == lifecycle.Succeeded) {
+			if o := orderOfGeneration(t, l, "g1"); o.IsDeleted() != deleted || o.Settled != (deleted || o.Status == lifecycle.Succeeded) {
 				t.Errorf("%s: %+v", when, o)
 			}
 		}
@@ -184,7 +184,7 @@ func TestGenerationCountsAsDeletedAfterRepeatedNotFound(t *testing.T) {
 		look("under another API key", notFound, 50, "another", false)
 		look("without another successful read", unseen, 50, "", false)
 		look("after more than a minute", notFound, 20, "", true)
-		if o := own(t, l, "g1"); o.UnconfirmedCents != 11 {
+		if o := orderOfGeneration(t, l, "g1"); o.UnconfirmedCents != 11 {
 			t.Errorf("the amounts of the missing generation are %+v", o.Money)
 		}
 		look("found again", alive, 60, "", false)

@@ -10,8 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// moved returns a request with the given idempotency key from the same caller, but in another team.
-func moved(key string) ledger.Request {
+// movedRequest returns a request with the given idempotency key from the same caller, but in another team.
+func movedRequest(key string) ledger.Request {
 	r := request(key)
 	r.Namespace, r.Owner, r.UpstreamKey = "print", "print", "up-print-"+key
 	return r
@@ -20,7 +20,7 @@ func moved(key string) ledger.Request {
 func TestCallerCannotReuseIdempotencyKeyInNewTeam(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		for _, r := range []ledger.Request{request("k"), moved("k")} { // both calls look up the key before either order is written
+		for _, r := range []ledger.Request{request("k"), movedRequest("k")} { // both calls look up the key before either order is written
 			if _, step := call(t, l, r); step.Action != lifecycle.Write {
 				t.Fatalf("the idempotency key is already in use: %+v", step)
 			}
@@ -29,23 +29,23 @@ func TestCallerCannotReuseIdempotencyKeyInNewTeam(t *testing.T) {
 		if !free || err != nil {
 			t.Fatalf("the first order is not written: %v", err)
 		}
-		if _, free, err := l.Write(t.Context(), moved("k")); free || err != nil {
+		if _, free, err := l.Write(t.Context(), movedRequest("k")); free || err != nil {
 			t.Errorf("a second order is written with the same key: %v", err)
 		}
-		if free, err := l.IsFree(t.Context(), moved("k")); free || err != nil {
+		if free, err := l.IsFree(t.Context(), movedRequest("k")); free || err != nil {
 			t.Errorf("after the caller changed teams, the idempotency key is no longer in use: %v", err)
 		}
-		wantAnswer(t, l, moved("k"), lifecycle.Reused, "the step for the key in the new team")
-		other := moved("k")
+		wantAnswer(t, l, movedRequest("k"), lifecycle.Reused, "the step for the key in the new team")
+		other := movedRequest("k")
 		other.Caller = "somebody-else"
 		if free, err := l.IsFree(t.Context(), other); !free || err != nil {
 			t.Errorf("the idempotency key is also in use for another caller: %v", err)
 		}
 		conclude(t, l, first, lifecycle.TurnedAway, "")
-		if free, err := l.IsFree(t.Context(), moved("k")); !free || err != nil {
+		if free, err := l.IsFree(t.Context(), movedRequest("k")); !free || err != nil {
 			t.Errorf("after a rejection, the idempotency key is still in use: %v", err)
 		}
-		write(t, l, moved("k"))
+		write(t, l, movedRequest("k"))
 	})
 }
 
@@ -56,7 +56,7 @@ func TestConcurrentRequestsInTwoTeamsWriteOneOrder(t *testing.T) {
 		written := make(chan string, 16)
 		for n := range cap(written) {
 			all.Go(func() {
-				r := []func(string) ledger.Request{request, moved}[n%2]("k")
+				r := []func(string) ledger.Request{request, movedRequest}[n%2]("k")
 				_, free, err := l.Write(t.Context(), r)
 				if err != nil {
 					t.Error(err)

@@ -37,7 +37,7 @@ type Movement struct {
 
 // Movements returns the journal lines of an order, oldest first.
 func (l *Ledger) Movements(ctx context.Context, order string) ([]Movement, error) {
-	return ask(ctx, l, func(row scanner, m *Movement) error {
+	return askList(ctx, l, func(row scanner, m *Movement) error {
 		return row.Scan(&m.Order, &m.Number, &m.Kind, &m.Cents, moment{&m.Time}, &m.Actor)
 	}, `SELECT order_id, number, kind, cents, move_time, actor FROM movements WHERE order_id = $1 ORDER BY number`, order)
 }

@@ -49,9 +49,9 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 			lock = "{lock at once}"
 		}
 	}
-	err = l.tx(ctx, func(tx *transaction) error {
+	err = l.runTx(ctx, func(tx *transaction) error {
 		effects = map[string]Effect{}
-		all, err := l.orders(tx, "", ofGenerations+" ORDER BY owner, order_time, id "+lock, ids) // sorted by owner, so that all transactions lock budgets in the same order
+		all, err := l.lockOrders(tx, "", ofGenerations+" ORDER BY owner, order_time, id "+lock, ids) // sorted by owner, so that all transactions lock budgets in the same order
 		if err != nil {
 			return err
 		}
@@ -60,11 +60,11 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 			if one.APIKey != "" && one.APIKey != o.Owner {
 				continue
 			}
-			deleted, err := l.observe(tx, o, one, o.Time.Add(o.Age))
+			deleted, err := l.recordObservation(tx, o, one, o.Time.Add(o.Age))
 			if err != nil {
 				return err
 			}
-			effects[o.Generation] = Effect{ExceededCents: exceededBy(o, one.CostCents), Deleted: deleted}
+			effects[o.Generation] = Effect{ExceededCents: exceededPrice(o, one.CostCents), Deleted: deleted}
 		}
 		return nil
 	})
@@ -74,16 +74,16 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 	return effects, nil
 }
 
-// exceededBy returns the order's reserved price if cents is the first charge above that price. Otherwise, it returns zero.
-func exceededBy(o Order, cents *int64) int64 {
+// exceededPrice returns the order's reserved price if cents is the first charge above that price. Otherwise, it returns zero.
+func exceededPrice(o Order, cents *int64) int64 {
 	if cents == nil || *cents <= o.PriceCents || o.ChargedCents != nil && *o.ChargedCents > o.PriceCents {
 		return 0
 	}
 	return o.PriceCents
 }
 
-// observe records an observation for an order, and reports whether Easel now treats the generation as deleted.
-func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Time) (deleted bool, err error) {
+// recordObservation records an observation for an order, and reports whether Easel now treats the generation as deleted.
+func (l *Ledger) recordObservation(tx *transaction, o Order, seen Observation, now time.Time) (deleted bool, err error) {
 	if soon := now.Sub(time.UnixMicro(o.placed)) < lifecycle.VisibleAfter; seen.NotFound && soon {
 		seen.Observation = lifecycle.Observation{} // a 404 is ignored, because the catalog may not find a generation that was placed a moment ago
 	}
@@ -99,12 +99,12 @@ func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Ti
 	if err := tx.followContent(o, next); err != nil {
 		return false, err
 	}
-	return next.IsDeleted(), tx.move(move{
+	return next.IsDeleted(), tx.moveMoney(move{
 		order: o, to: next.Money,
 		changes: `status = %s, record = NULLIF(%s, ''), deleted = %s, presumed_deleted = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, refunded = %s, price_cents = %s, observed_time = %s,
 			ended_time = CASE WHEN %s = 1 THEN {now} ELSE ended_time END`,
 		args: []any{
-			next.Status, next.Record, number(next.IsDeleted()), number(next.Absence.Lasting && !next.DeletedByCall), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), number(next.Refunded), next.PriceCents, now.UnixMicro(), number(next.Status != o.Status && next.Status >= lifecycle.Failed || next.IsDeleted() && !o.IsDeleted()),
+			next.Status, next.Record, boolNumber(next.IsDeleted()), boolNumber(next.Absence.Lasting && !next.DeletedByCall), micros(next.Absence.Since), boolNumber(next.Settled), micros(next.FailedTime), boolNumber(next.Final), boolNumber(next.Refunded), next.PriceCents, now.UnixMicro(), boolNumber(next.Status != o.Status && next.Status >= lifecycle.Failed || next.IsDeleted() && !o.IsDeleted()),
 		},
 	})
 }
@@ -129,14 +129,14 @@ const doubtFor = 30 * 24 * time.Hour
 // once a day while money is unconfirmed or the generation is missing, until the order reaches the age doubtFor. Due omits newly
 // placed generations and generations with forwarded API keys.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, limit int) ([]Due, error) {
-	return ask(ctx, l, func(row scanner, one *Due) error {
+	return askList(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last)
 	}, `SELECT generation_id, owner, is_last FROM (
 		SELECT generation_id, owner, failed_time > 0 AND failed_time <= {now} - $1 AS is_last, observed_time FROM orders
-		WHERE state = {placed} AND settled = 0 AND namespace <> api_key AND `+isPast("observed_time + $2", "$2")+` AND `+isPast("placed_time + $3", "$3")+`
-		AND (order_time > {now} - $4 OR `+isPast("observed_time + $4", "$4")+`)
+		WHERE state = {placed} AND settled = 0 AND namespace <> api_key AND `+pastCondition("observed_time + $2", "$2")+` AND `+pastCondition("placed_time + $3", "$3")+`
+		AND (order_time > {now} - $4 OR `+pastCondition("observed_time + $4", "$4")+`)
 		UNION ALL SELECT generation_id, owner, TRUE, observed_time FROM orders
-		WHERE state = {placed} AND settled = 1 AND (unconfirmed_cents > 0 OR presumed_deleted = 1) AND namespace <> api_key AND `+isPast("observed_time + $4", "$4")+` AND order_time > {now} - $5
+		WHERE state = {placed} AND settled = 1 AND (unconfirmed_cents > 0 OR presumed_deleted = 1) AND namespace <> api_key AND `+pastCondition("observed_time + $4", "$4")+` AND order_time > {now} - $5
 		) AS due ORDER BY observed_time, generation_id LIMIT $6`,
 		l.refunds.Microseconds(), quiet.Microseconds(), lifecycle.VisibleAfter.Microseconds(), settleDaily.Microseconds(), doubtFor.Microseconds(), limit)
 }

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// durable parses the URL of a ledger. It returns an error if the ledger is in memory.
-func durable(url string) (location, error) {
-	at, err := parse(url)
+// parseDurable parses the URL of a ledger. It returns an error if the ledger is in memory.
+func parseDurable(url string) (location, error) {
+	at, err := parseURL(url)
 	if err == nil && !IsDurable(url) {
 		err = errors.New("EASEL_LEDGER_URL: a ledger in memory is only visible to its own process; use sqlite:FILE or postgres://…")
 	}
 	return at, err
 }
 
-// existing parses the URL of a durable ledger. It rejects a SQLite file that does not exist, because opening the file would
-// create it.
-func existing(url string) (location, error) {
-	at, err := durable(url)
+// parseExisting parses the URL of a durable ledger. It rejects a SQLite file that does not exist, because opening the file
+// would create it.
+func parseExisting(url string) (location, error) {
+	at, err := parseDurable(url)
 	if err != nil || at.file == "" {
 		return at, err
 	}
@@ -36,13 +36,13 @@ func existing(url string) (location, error) {
 func openOne(at location, dsn string) (*Ledger, error) {
 	db, err := at.open(cmp.Or(at.offline, dsn), 1, nil)
 	if err != nil {
-		return nil, unusable(err)
+		return nil, addRemedy(err)
 	}
 	return &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.kind), writes: db, reads: db}, nil
 }
 
-// openOffline opens a ledger for a command that needs it exclusively. It locks a SQLite file, so that no server can use it.
-// It does not lock a PostgreSQL database; [Ledger.idle] checks whether other clients use it.
+// openOffline opens a ledger for a command that needs it exclusively. It locks a SQLite file, so that no server can use it. It
+// does not lock a PostgreSQL database; [Ledger.checkIdle] checks whether other clients use it.
 func openOffline(at location) (*Ledger, error) {
 	l, err := openOne(at, at.writing)
 	if err == nil {
@@ -56,7 +56,7 @@ func openOffline(at location) (*Ledger, error) {
 // openUnused opens a ledger. It returns an error if another process uses the ledger, or if the schema of the ledger differs
 // from this release's schema.
 func openUnused(ctx context.Context, url string) (*Ledger, error) {
-	at, err := existing(url)
+	at, err := parseExisting(url)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func openUnused(ctx context.Context, url string) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, check := range []func(context.Context) error{l.idle, l.isCurrent} {
+	for _, check := range []func(context.Context) error{l.checkIdle, l.checkSchema} {
 		if err := check(ctx); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
@@ -75,7 +75,7 @@ func openUnused(ctx context.Context, url string) (*Ledger, error) {
 // OpenReadOnly opens a ledger for reading, even while servers use it. It returns an error if the schema of the ledger differs
 // from this release's schema.
 func OpenReadOnly(ctx context.Context, url string) (*Ledger, error) {
-	at, err := existing(url)
+	at, err := parseExisting(url)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func OpenReadOnly(ctx context.Context, url string) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.isCurrent(ctx); err != nil {
+	if err := l.checkSchema(ctx); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -95,15 +95,15 @@ func changeUnused(ctx context.Context, url string, change func(*transaction) err
 	if err == nil {
 		err = errors.Join(l.runOnce(ctx, l.writes, nil, change), l.Close())
 	}
-	return unusable(err)
+	return addRemedy(err)
 }
 
 // idleWithin is the maximum time to wait for the sessions of a stopped server to close. idleAgain is the interval between
 // checks.
 const idleWithin, idleAgain = 3 * time.Second, 100 * time.Millisecond
 
-// idle returns an error if a PostgreSQL database still has other client connections after idleWithin.
-func (l *Ledger) idle(ctx context.Context) error {
+// checkIdle returns an error if a PostgreSQL database still has other client connections after idleWithin.
+func (l *Ledger) checkIdle(ctx context.Context) error {
 	if !l.IsShared() {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (l *Ledger) idle(ctx context.Context) error {
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`).Scan(&others, &who)
 		switch {
 		case err != nil || others == 0:
-			return unusable(err)
+			return addRemedy(err)
 		case time.Now().After(end):
 			return fmt.Errorf("EASEL_LEDGER_URL: the ledger is in use by %d other connections (user %s); stop the servers that use it", others, who)
 		}
@@ -127,9 +127,9 @@ func (l *Ledger) idle(ctx context.Context) error {
 
 // Migrate updates the schema of a ledger. Operators use it if the servers' database user has no permission to change tables.
 // Replicas may use the ledger while Migrate runs. Migrate returns the schema number and the names of the applied migrations.
-// The parameter by is the actor in the audit log.
-func Migrate(ctx context.Context, url string, by By) (version int64, applied []string, err error) {
-	at, err := durable(url)
+// actor is recorded in the audit log.
+func Migrate(ctx context.Context, url string, actor By) (version int64, applied []string, err error) {
+	at, err := parseDurable(url)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -143,11 +143,11 @@ func Migrate(ctx context.Context, url string, by By) (version int64, applied []s
 		applied, err = l.migrate(ctx)
 	}
 	if err != nil {
-		return 0, nil, withSetting(ctx, unusable(err))
+		return 0, nil, withSetting(ctx, addRemedy(err))
 	}
 	version, err = l.version(ctx)
 	if err == nil && len(applied) > 0 {
-		err = l.Audit(ctx, Act{By: by, Action: ActMigrate, Was: schema{before}, Became: schema{version}})
+		err = l.Audit(ctx, Act{By: actor, Action: ActMigrate, Was: schema{before}, Became: schema{version}})
 	}
 	return version, applied, err
 }
@@ -158,10 +158,10 @@ type schema struct {
 }
 
 // Backup writes a copy of a SQLite ledger into a new file, and compares the amounts in the copy with the copy's journal. It
-// passes each difference to the function differs. The new ledger is marked as a copy, so its open orders are on hold. A
-// server may use the original ledger at the same time.
-func Backup(ctx context.Context, url, file string, differs func(Difference)) (looked Verified, err error) {
-	at, err := existing(url)
+// passes each difference to handleDifference. The new ledger is marked as a copy, so its open orders are on hold. A server may
+// use the original ledger at the same time.
+func Backup(ctx context.Context, url, file string, handleDifference func(Difference)) (looked Verified, err error) {
+	at, err := parseExisting(url)
 	if err != nil {
 		return looked, err
 	}
@@ -180,19 +180,19 @@ func Backup(ctx context.Context, url, file string, differs func(Difference)) (lo
 	if err := vacuumInto(ctx, at, part); err != nil {
 		return looked, err
 	}
-	if looked, err = Verify(ctx, "sqlite:"+part, differs); err != nil {
+	if looked, err = Verify(ctx, "sqlite:"+part, handleDifference); err != nil {
 		return looked, err
 	}
 	if err := changeUnused(ctx, "sqlite:"+part, func(tx *transaction) error {
-		_, err := tx.mark()
+		_, err := tx.markAsCopy()
 		return err
 	}); err != nil {
 		return looked, err
 	}
-	if err := errors.Join(synced(part), os.Link(part, file)); err != nil { // unlike a rename, a link never replaces a file
+	if err := errors.Join(syncToDisk(part), os.Link(part, file)); err != nil { // unlike a rename, a link never replaces a file
 		return looked, fmt.Errorf("move the finished backup to its final name: %w", err)
 	}
-	return looked, synced(filepath.Dir(file))
+	return looked, syncToDisk(filepath.Dir(file))
 }
 
 // vacuumInto copies a consistent snapshot of a SQLite file to a new file.
@@ -202,18 +202,18 @@ func vacuumInto(ctx context.Context, at location, part string) error {
 	}
 	db, err := at.open(at.reading, 1, nil)
 	if err != nil {
-		return unusable(err)
+		return addRemedy(err)
 	}
 	defer func() { _ = db.Close() }()                                        // an error does not matter, because the connection does not change the ledger
 	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // query_only would also prevent VACUUM INTO from writing the new file
-		return unusable(err)
+		return addRemedy(err)
 	}
 	_, err = db.ExecContext(ctx, `VACUUM INTO $1`, part)
-	return unusable(err)
+	return addRemedy(err)
 }
 
-// synced flushes a file or directory to disk.
-func synced(path string) error {
+// syncToDisk flushes a file or directory to disk.
+func syncToDisk(path string) error {
 	f, err := os.Open(path) //nolint:gosec // the operator chooses the path
 	if err != nil {
 		return err

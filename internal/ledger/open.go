@@ -47,7 +47,7 @@ type Config struct {
 
 // Open opens a ledger and updates its schema. Its errors name the setting and the remedy, and never contain the password.
 func Open(ctx context.Context, config Config) (*Ledger, error) {
-	at, err := parse(config.URL)
+	at, err := parseURL(config.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -75,26 +75,26 @@ func (l *Ledger) open(ctx context.Context, at location, config Config) error {
 	}
 	db, err := at.open(at.writing, at.conns, config.Connector)
 	if err != nil {
-		return unusable(err)
+		return addRemedy(err)
 	}
 	l.writes, l.reads = db, db
 	if _, err := l.migrate(ctx); err != nil {
 		return err
 	}
-	if err := l.recognize(ctx); err != nil {
-		return unusable(err)
+	if err := l.detectRestore(ctx); err != nil {
+		return addRemedy(err)
 	}
 	if at.reading != "" {
 		if l.reads, err = at.open(at.reading, sqliteReaders, nil); err != nil {
-			return unusable(err)
+			return addRemedy(err)
 		}
 	}
 	if !l.IsDurable() { // an in-memory ledger also deletes the journal entries of old orders, which the trigger would prevent
 		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept`); err != nil {
-			return unusable(err)
+			return addRemedy(err)
 		}
 	}
-	return l.belong(ctx, config.Catalog)
+	return l.tieToCatalog(ctx, config.Catalog)
 }
 
 // lockFile locks a SQLite file for this process, and makes it readable only by this user. If another process has locked it, the
@@ -148,8 +148,8 @@ func withSetting(ctx context.Context, err error) error {
 	return &refusal{"database unavailable: start Easel again when it is available", err}
 }
 
-// belong ties the ledger to a catalog. It returns an error if the ledger belongs to another catalog.
-func (l *Ledger) belong(ctx context.Context, catalog string) error {
+// tieToCatalog ties the ledger to a catalog. It returns an error if the ledger belongs to another catalog.
+func (l *Ledger) tieToCatalog(ctx context.Context, catalog string) error {
 	tied, err := l.storeOnce(ctx, "catalog", catalog)
 	if err == nil && tied != catalog {
 		return fmt.Errorf("EASEL_LEDGER_URL: this ledger belongs to the catalog at %s, but EASEL_UPSTREAM_URL is %s; use a separate ledger for each catalog", tied, catalog)

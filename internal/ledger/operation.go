@@ -41,11 +41,11 @@ func (o operation) untraced() operation {
 	return o
 }
 
-// measure runs the function do and records its duration. It creates a span only if the operation has a span name and ctx
-// contains a span, because a span without a parent would be useless.
-func (o operation) measure(ctx context.Context, do func(context.Context) error) error {
+// measure calls fn and records its duration. It creates a span only if the operation has a span name and ctx contains a span,
+// because a span without a parent would be useless.
+func (o operation) measure(ctx context.Context, fn func(context.Context) error) error {
 	if o.duration == nil { // offline commands use the zero value of operation, which measures nothing
-		return do(ctx)
+		return fn(ctx)
 	}
 	began, span := time.Now(), trace.SpanFromContext(ctx)
 	within := ctx
@@ -53,7 +53,7 @@ func (o operation) measure(ctx context.Context, do func(context.Context) error) 
 		within, span = span.TracerProvider().Tracer(scope).Start(ctx, o.span, o.started...)
 		defer span.End()
 	}
-	err := do(within)
+	err := fn(within)
 	recorded := o.recorded
 	if err != nil {
 		kind := semconv.ErrorTypeKey.String(fmt.Sprintf("%T", err)) // only the type of the error, because its message may contain data from a row

@@ -32,13 +32,13 @@ const (
 	retryAfter, retryAtMost = 5 * time.Second, 30 * time.Second
 )
 
-// Get returns the order with the given id. found is false if there is no such order.
-func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err error) {
-	all, err := l.read(ctx, "orders", "id = $1", id)
-	if found = len(all) == 1; found {
+// Get returns the order with the given id. isFound is false if there is no such order.
+func (l *Ledger) Get(ctx context.Context, id string) (o Order, isFound bool, err error) {
+	all, err := l.readOrders(ctx, "orders", "id = $1", id)
+	if isFound = len(all) == 1; isFound {
 		o = all[0]
 	}
-	return o, found, err
+	return o, isFound, err
 }
 
 // Call finds the order with the request's idempotency key. It must be called before any other check of the request. If the
@@ -49,8 +49,8 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 	if step, found, err := l.findOrder(ctx, r); err != nil || !found {
 		return o, step, err
 	}
-	err = l.tx(ctx, func(tx *transaction) error {
-		found, err := l.order(tx, r.APIKey, `namespace = $1 AND idempotency_key = $2 AND state <> {refused}`, r.Namespace, r.IdempotencyKey)
+	err = l.runTx(ctx, func(tx *transaction) error {
+		found, err := l.lockOrder(tx, r.APIKey, `namespace = $1 AND idempotency_key = $2 AND state <> {refused}`, r.Namespace, r.IdempotencyKey)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND 
 func (l *Ledger) findOrder(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open, refused := false, 0, 0
 	err = l.runRead(ctx, func(tx *transaction) error {
-		return tx.row([]any{&found, &elsewhere, &open, &refused}, lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, l.window.Microseconds(), RefusedTime.Microseconds())
+		return tx.scanRow([]any{&found, &elsewhere, &open, &refused}, lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, l.window.Microseconds(), RefusedTime.Microseconds())
 	})
 	switch {
 	case err == nil && !found && open == MostOpen:
@@ -108,13 +108,13 @@ func (l *Ledger) recordLease(tx *transaction, o *Order, step lifecycle.Step) err
 	return err
 }
 
-// Write writes a new order, reserves its price, and acquires its first lease. free is false if another request wrote an order
+// Write writes a new order, reserves its price, and acquires its first lease. isFree is false if another request wrote an order
 // with the same idempotency key since [Ledger.Call]. The caller must then call [Ledger.Call] again. If the price exceeds the
 // unused part of a budget, the error is a [*BudgetError]. If the expire time has passed, it is [ErrOrderExpired].
-func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
+func (l *Ledger) Write(ctx context.Context, r Request) (written Order, isFree bool, err error) {
+	err = l.runTx(ctx, func(tx *transaction) error {
 		o := newOrder(r)
-		if free, err = tx.insert(o); err != nil || !free {
+		if isFree, err = tx.insertOrder(o); err != nil || !isFree {
 			return err
 		}
 		if o.IsPastExpireTime() {
@@ -124,7 +124,7 @@ func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool
 			return err
 		}
 		written = *o
-		if err := reserve(tx, *o, r); err != nil || r.Agreed == nil {
+		if err := reservePrice(tx, *o, r); err != nil || r.Agreed == nil {
 			return err
 		}
 		if err := r.Agreed(); err != nil {
@@ -132,12 +132,12 @@ func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool
 		}
 		return nil
 	})
-	return written, free && err == nil, err
+	return written, isFree && err == nil, err
 }
 
-// TimeToExpire returns the time until a request's expire time, by the database's clock. limited is false if the request has no
-// expire time. If the time has passed, the error is [ErrOrderExpired].
-func (l *Ledger) TimeToExpire(ctx context.Context, r Request) (left time.Duration, limited bool, err error) {
+// TimeToExpire returns the time until a request's expire time, by the database's clock. hasExpireTime is false if the request
+// has no expire time. If the time has passed, the error is [ErrOrderExpired].
+func (l *Ledger) TimeToExpire(ctx context.Context, r Request) (left time.Duration, hasExpireTime bool, err error) {
 	if r.ExpireTime.IsZero() {
 		return 0, false, nil
 	}
@@ -148,11 +148,12 @@ func (l *Ledger) TimeToExpire(ctx context.Context, r Request) (left time.Duratio
 	return time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond, true, err
 }
 
-// IsFree reports whether an idempotency key can be used for a new order. A key is in use even if the transaction that writes its
-// order is not committed yet. To detect such a transaction, IsFree inserts an order in a transaction that it always rolls back.
+// IsFree reports whether an idempotency key can be used for a new order. A key is in use even if the transaction that writes
+// its order is not committed yet. To detect such a transaction, IsFree inserts an order in a transaction that it always rolls
+// back.
 func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
-		if free, err = tx.insert(newOrder(r)); err != nil {
+	err = l.runTx(ctx, func(tx *transaction) error {
+		if free, err = tx.insertOrder(newOrder(r)); err != nil {
 			return err
 		}
 		return &Disagreed{errProbe}
@@ -178,19 +179,19 @@ func newOrder(r Request) *Order {
 	return o
 }
 
-// insert writes a new order with its labels, and sets o.Time. free is false if the idempotency key is in use.
-func (t *transaction) insert(o *Order) (free bool, err error) {
-	free, err = t.maybeRow([]any{moment{&o.Time}}, `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest, inputs_digest,
+// insertOrder writes a new order with its labels, and sets o.Time. isFree is false if the idempotency key is in use.
+func (t *transaction) insertOrder(o *Order) (isFree bool, err error) {
+	isFree, err = t.scanMaybeRow([]any{moment{&o.Time}}, `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest, inputs_digest,
 		state, leases, leased_until, order_time, retry_time, price_cents, reserved_cents, expire_time)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, ''), $10, $11, $12, $13, {now} + $14, {now}, {now}, $15, $16, $17) ON CONFLICT DO NOTHING RETURNING order_time`,
 		o.ID, o.Namespace, o.Owner, o.Caller, o.IdempotencyKey, o.UpstreamKey, o.APIKey, o.ModelID, o.Inputs, o.Digest, o.InputsDigest,
 		o.State, o.Leases, OrderLease.Microseconds(), o.PriceCents, o.ReservedCents, micros(o.ExpireTime))
-	if err != nil || !free || len(o.Labels) == 0 {
-		return free, err
+	if err != nil || !isFree || len(o.Labels) == 0 {
+		return isFree, err
 	}
 	list, _ := json.Marshal(o.Labels) // cannot fail, because the labels are strings
 	_, err = t.exec(`INSERT INTO labels (order_id, name, value, order_owner, label_time) SELECT id, labels.name, labels.value, owner, order_time FROM orders, {labels} WHERE id = $2`, string(list), o.ID)
-	return free, err
+	return isFree, err
 }
 
 // markBudgeted marks those labels of a new order that have budgets.
@@ -202,28 +203,28 @@ func (t *transaction) markBudgeted(id string, limits map[string]Limits) error {
 	return err
 }
 
-// Renew extends a lease by [OrderLease], and reports whether the next attempt may be sent. The result left is the time within
-// which the attempt must be sent. The holder of the lease must call Renew before each attempt. If the order's expire time has
-// passed and no other process has leased the order, the error is [ErrOrderExpired].
-func (l *Ledger) Renew(ctx context.Context, id string, lease int, apiKey string) (may bool, left time.Duration, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
-		o, err := l.order(tx, apiKey, `id = $1`, id)
-		if may = err == nil && o != nil && o.May(lease); !may {
+// Renew extends a lease by [OrderLease], and reports whether the next attempt may be sent. timeLeft is the time within which
+// the attempt must be sent. The holder of the lease must call Renew before each attempt. If the order's expire time has passed
+// and no other process has leased the order, the error is [ErrOrderExpired].
+func (l *Ledger) Renew(ctx context.Context, id string, lease int, apiKey string) (maySend bool, timeLeft time.Duration, err error) {
+	err = l.runTx(ctx, func(tx *transaction) error {
+		o, err := l.lockOrder(tx, apiKey, `id = $1`, id)
+		if maySend = err == nil && o != nil && o.May(lease); !maySend {
 			if err == nil && o != nil && o.State == lifecycle.Open && o.Leases == lease && o.IsPastExpireTime() {
 				err = ErrOrderExpired
 			}
 			return err
 		}
-		left = l.Sendable(*o)
+		timeLeft = l.Sendable(*o)
 		_, err = tx.exec(`UPDATE orders SET leased_until = {now} + $1 WHERE id = $2`, OrderLease.Microseconds(), id)
 		return err
 	})
-	return may && err == nil, left, err
+	return maySend && err == nil, timeLeft, err
 }
 
 // RecordProblem records the reason why an order has no outcome yet. It does nothing if the lease is not the latest one.
 func (l *Ledger) RecordProblem(ctx context.Context, id string, lease int, problem string) error {
-	return l.tx(ctx, func(tx *transaction) error {
+	return l.runTx(ctx, func(tx *transaction) error {
 		_, err := tx.exec(`UPDATE orders SET problem = $1 WHERE id = $2 AND leases = $3 AND state = {open}`, problem, id, lease)
 		return err
 	})
@@ -239,18 +240,20 @@ func (l *Ledger) Sendable(o Order) time.Duration {
 	return left
 }
 
-// Resume leases an open order whose previous lease has ended, so that the background recovery can resend it. It considers only
-// orders whose first attempt used apiKey, and skips orders that another transaction has locked. Owners take turns in
-// alphabetical order, and the parameter last is the owner of the previous call. Of an owner's orders, Resume chooses the one
-// with the earliest retry time. found is false if there is no such order.
-func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
-		found = false
+// Resume leases an open order, so that the background recovery can resend it. isFound is false if there is no suitable order.
+// The order is chosen as follows:
+//   - The order's retry time has passed, its previous lease has ended, and its first attempt used apiKey.
+//   - Owners take turns: the first choice is the next owner after previousOwner, in alphabetical order.
+//   - Of that owner's orders, the one with the earliest retry time is leased. Orders that another transaction has locked are
+//     skipped.
+func (l *Ledger) Resume(ctx context.Context, apiKey, previousOwner string) (o Order, isFound bool, err error) {
+	err = l.runTx(ctx, func(tx *transaction) error {
+		isFound = false
 		var all []Order
 		var err error
 		for _, owners := range []string{"owner > $1", "owner <= $1"} { // owners take turns: the owners after the previous one come first
-			all, err = l.orders(tx, apiKey, owners+` AND state = {open} AND held = 0 AND {same database} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
-				AND (expire_time = 0 OR expire_time > {now}) AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
+			all, err = l.lockOrders(tx, apiKey, owners+` AND state = {open} AND held = 0 AND {same database} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
+				AND (expire_time = 0 OR expire_time > {now}) AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, previousOwner, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {
 				break
 			}
@@ -259,27 +262,27 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 			return err
 		}
 		step := all[0].Resume()
-		o, found = all[0], step.Action == lifecycle.Submit // any other action means that another replica has leased the order
+		o, isFound = all[0], step.Action == lifecycle.Submit // any other action means that another replica has leased the order
 		return l.recordLease(tx, &o, step)
 	})
-	return o, found && err == nil, err
+	return o, isFound && err == nil, err
 }
 
 // Expire deletes the inputs of at most limit orders that can no longer be resent, and counts their reserved price as
-// unconfirmed, because their outcome remains unknown. moved is the number of updated orders.
-func (l *Ledger) Expire(ctx context.Context, limit int) (moved int, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
-		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND `+lapsed+`
+// unconfirmed, because their outcome remains unknown. updatedOrders is their number.
+func (l *Ledger) Expire(ctx context.Context, limit int) (updatedOrders int, err error) {
+	err = l.runTx(ctx, func(tx *transaction) error {
+		all, err := l.lockOrders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND `+lapsed+`
 			AND (order_time <= {now} - $1 OR expire_time BETWEEN 1 AND {now}) LIMIT $2 {take}`, l.window.Microseconds(), limit)
 		for _, o := range all {
 			if err == nil {
-				err = tx.move(move{order: o, to: o.money(), changes: "inputs = NULL"})
+				err = tx.moveMoney(move{order: o, to: o.money(), changes: "inputs = NULL"})
 			}
 		}
-		moved = len(all)
+		updatedOrders = len(all)
 		return err
 	})
-	return moved, err
+	return updatedOrders, err
 }
 
 // Conclusion is the outcome of the attempts during a lease.
@@ -308,7 +311,7 @@ func (l *Ledger) Conclude(ctx context.Context, id string, lease int, c Conclusio
 		}
 	}
 	taken := false
-	err = l.tx(ctx, func(tx *transaction) error {
+	err = l.runTx(ctx, func(tx *transaction) error {
 		outcome := c.Outcome
 		o, other, err := l.orderAndHolder(tx, "", id, c.Generation)
 		if err != nil {
@@ -326,7 +329,7 @@ func (l *Ledger) Conclude(ctx context.Context, id string, lease int, c Conclusio
 				return err
 			}
 		}
-		return l.conclude(tx, *o, step.Order, c)
+		return l.recordConclusion(tx, *o, step.Order, c)
 	})
 	if taken && err == nil {
 		err = ErrGenerationTaken
@@ -338,7 +341,7 @@ func (l *Ledger) Conclude(ctx context.Context, id string, lease int, c Conclusio
 // changed, or if another order has the generation.
 func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (step lifecycle.Step, err error) {
 	step, c.unread = o.Concluded(o.Leases, c.Outcome, c.Generation), true
-	err = l.tx(ctx, func(tx *transaction) error { return l.conclude(tx, o, step.Order, c) })
+	err = l.runTx(ctx, func(tx *transaction) error { return l.recordConclusion(tx, o, step.Order, c) })
 	return step, err
 }
 
@@ -346,7 +349,7 @@ func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (st
 // have used its key. The later order keeps the key. The key of the earlier order gets a suffix that starts with a space, so
 // that no caller can send it.
 func (l *Ledger) leaveKey(tx *transaction, o Order) error {
-	other, err := l.sameKey(tx, o)
+	other, err := l.orderWithSameKey(tx, o)
 	if err == nil && other != nil {
 		_, err = tx.exec(`UPDATE orders SET idempotency_key = idempotency_key || ' ' || id WHERE id = $1`, o.ID)
 	}
@@ -368,7 +371,7 @@ type Resolution struct {
 // outcome. It is also false while an attempt may be in progress, or while the order may be resent with apiKey. An empty apiKey
 // means any API key. A decision can be corrected later. The journal and the audit log name the operator.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
+	err = l.runTx(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)
 		if possible = false; err != nil || o == nil {
 			return err
@@ -382,7 +385,7 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution
 		if next, possible = o.Resolve(said.Generation); !possible {
 			return nil
 		}
-		if other, err := l.sameKey(tx, *o); err != nil {
+		if other, err := l.orderWithSameKey(tx, *o); err != nil {
 			return err
 		} else if other != nil && next.State == lifecycle.Placed {
 			return ErrKeyTaken
@@ -390,16 +393,18 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution
 		if err := noteResolution(tx, id, said.Actor); err != nil {
 			return err
 		}
-		if err := tx.audit(Act{By: said.By, Action: ActResolve, Subject: id, Was: known(*o, o.Order, false), Became: known(*o, next, said.Forced)}); err != nil {
+		if err := tx.addAuditLine(Act{
+			By: said.By, Action: ActResolve, Subject: id, Was: auditedPart(*o, o.Order, false), Became: auditedPart(*o, next, said.Forced),
+		}); err != nil {
 			return err
 		}
-		return l.conclude(tx, *o, next, Conclusion{actor: said.Actor})
+		return l.recordConclusion(tx, *o, next, Conclusion{actor: said.Actor})
 	})
 	return before, possible && err == nil, err
 }
 
-// known returns the part of an order that the audit log records, either before or after an operator's decision.
-func known(o Order, life lifecycle.Order, forced bool) any {
+// auditedPart returns the part of an order that the audit log records, either before or after an operator's decision.
+func auditedPart(o Order, life lifecycle.Order, forced bool) any {
 	return struct {
 		Owner      string `json:"owner"`
 		State      string `json:"state"`
@@ -408,27 +413,27 @@ func known(o Order, life lifecycle.Order, forced bool) any {
 	}{o.Owner, life.State.String(), life.Generation, forced}
 }
 
-// sameKey returns another order that has the same idempotency key, and either the same namespace or the same caller. It ignores
-// rejected orders. It returns nil if there is no such order.
-func (l *Ledger) sameKey(tx *transaction, o Order) (other *Order, err error) {
-	return l.order(tx, "", `id <> $1 AND state <> {refused} AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
+// orderWithSameKey returns another order that has the same idempotency key, and either the same namespace or the same caller.
+// It ignores rejected orders. It returns nil if there is no such order.
+func (l *Ledger) orderWithSameKey(tx *transaction, o Order) (other *Order, err error) {
+	return l.lockOrder(tx, "", `id <> $1 AND state <> {refused} AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
 }
 
-// conclude records the outcome of an order, and updates its reserved, charged, refunded and unconfirmed amounts.
-func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conclusion) error {
+// recordConclusion records the outcome of an order, and updates its reserved, charged, refunded and unconfirmed amounts.
+func (l *Ledger) recordConclusion(tx *transaction, o Order, next lifecycle.Order, c Conclusion) error {
 	if next == o.Order {
 		return nil
 	}
 	if next.State == o.State && next.Generation == o.Generation && next.State != lifecycle.Open { // the catalog confirms the operator's decision
-		_, err := tx.exec(`UPDATE orders SET resolved = $1 WHERE id = $2`, number(next.Resolved), o.ID)
+		_, err := tx.exec(`UPDATE orders SET resolved = $1 WHERE id = $2`, boolNumber(next.Resolved), o.ID)
 		return err
 	}
 	if next.State == lifecycle.Open {
 		_, err := tx.exec(`UPDATE orders SET leased_until = 0, retry_time = {now} + $1, problem = $2 WHERE id = $3`, retryDelay(next.Leases).Microseconds(), c.Problem, o.ID)
 		return err
 	}
-	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // change in the number of placed orders
-	if next.State == lifecycle.Refused && !next.Resolved && next.Leases == 1 {             // an order that the catalog rejects during its first lease keeps only the labels that have budgets
+	placed := boolNumber(next.State == lifecycle.Placed) - boolNumber(o.State == lifecycle.Placed) // change in the number of placed orders
+	if next.State == lifecycle.Refused && !next.Resolved && next.Leases == 1 {                     // an order that the catalog rejects during its first lease keeps only the labels that have budgets
 		if _, err := tx.exec(`DELETE FROM labels WHERE order_id = $1 AND budgeted = 0`, o.ID); err != nil {
 			return err
 		}
@@ -437,21 +442,21 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	// Earlier observations are dropped, because they may belong to another generation.
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
 	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, leased_until = 0, inputs = NULL, problem = '',
-		held = 0, status = 0, record = NULL, deleted = 0, presumed_deleted = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, ended_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}
+		held = 0, status = 0, record = NULL, deleted = 0, presumed_deleted = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, ended_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, boolNumber(next.Resolved), next.Generation}}
 	if c.unread {
 		m.unless, m.unlessArgs = `EXISTS (SELECT 1 FROM orders AS other WHERE other.generation_id = %s AND other.id <> %s)`, []any{next.Generation, o.ID}
 	}
-	return tx.move(m)
+	return tx.moveMoney(m)
 }
 
 // orderAndHolder reads and locks an order. It also reports whether another order has already taken the given generation. Orders
 // with different forwarded API keys can have the same generation, because a caller can repeat an idempotency key after it has
 // rotated its API key.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
-	if o, err = l.order(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
+	if o, err = l.lockOrder(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
 		return o, false, err
 	}
-	others, err := l.orders(tx, apiKey, `generation_id = $1 AND id <> $2 {lock}`, generation, id)
+	others, err := l.lockOrders(tx, apiKey, `generation_id = $1 AND id <> $2 {lock}`, generation, id)
 	for _, other := range others {
 		taken = taken || other.Namespace == o.Namespace || !other.isForwarded() || !o.isForwarded()
 	}

@@ -38,15 +38,15 @@ const (
 	whoseOwner    = `owner || '' = %s`
 )
 
-// Own returns the orders that created the given generations, keyed by generation ID. If owner is not nil, it omits the orders of
-// other owners. It also omits generations that the ledger does not know.
+// Own returns the orders that created the given generations, keyed by generation ID. If owner is not nil, it omits the orders
+// of other owners. It also omits generations that the ledger does not know.
 func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) (map[string]Order, error) {
 	own := make(map[string]Order, len(generations))
 	if len(generations) == 0 {
 		return own, nil
 	}
-	c := ofOwner(owner, generations)
-	found, err := l.read(ctx, "orders", c.String(), c.args...)
+	c := ownerCondition(owner, generations)
+	found, err := l.readOrders(ctx, "orders", c.String(), c.args...)
 	for _, o := range found {
 		own[o.Generation] = o
 	}
@@ -60,8 +60,8 @@ func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ..
 	if len(generations) == 0 {
 		return own, nil
 	}
-	c := ofOwner(owner, generations)
-	err := l.runRead(ctx, func(tx *transaction) error { return attributions(tx, own, c.String(), c.args...) })
+	c := ownerCondition(owner, generations)
+	err := l.runRead(ctx, func(tx *transaction) error { return readAttributions(tx, own, c.String(), c.args...) })
 	return own, err
 }
 
@@ -78,7 +78,7 @@ const maxRecent = 10_000
 func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (placed map[string]Attribution, err error) {
 	placed = map[string]Attribution{}
 	err = l.runRead(ctx, func(tx *transaction) error {
-		return attributions(tx, placed, recentlyPlaced, within.Microseconds(), maxRecent)
+		return readAttributions(tx, placed, recentlyPlaced, within.Microseconds(), maxRecent)
 	})
 	return placed, err
 }
@@ -99,7 +99,7 @@ type State struct {
 func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended map[string]State, err error) {
 	ended = map[string]State{}
 	err = l.runRead(ctx, func(tx *transaction) error {
-		return tx.query(func(row scanner) error {
+		return tx.queryRows(func(row scanner) error {
 			generation, one := "", State{}
 			err := row.Scan(&generation, &one.Status, &one.Deleted)
 			ended[generation] = one
@@ -111,31 +111,31 @@ func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended
 
 // Generations returns the generation IDs of at most limit orders that match a filter, newest first.
 func (l *Ledger) Generations(ctx context.Context, f Filter, limit int) (ids []string, err error) {
-	tables, c := f.page(Position{}, limit)
-	return ask(ctx, l, scanText, `SELECT generation_id FROM `+tables+` WHERE `+c.String(), c.args...)
+	tables, c := f.pageQuery(Position{}, limit)
+	return askList(ctx, l, scanText, `SELECT generation_id FROM `+tables+` WHERE `+c.String(), c.args...)
 }
 
-// ofOwner returns the SQL condition that selects the orders that created the given generations. If owner is not nil, it selects
-// only that owner's orders.
-func ofOwner(owner *string, generations []string) *clauses {
+// ownerCondition returns the SQL condition that selects the orders that created the given generations. If owner is not nil, it
+// selects only that owner's orders.
+func ownerCondition(owner *string, generations []string) *clauses {
 	c := &clauses{all: []string{ofGenerations}, args: []any{asList(generations)}}
 	if len(generations) == 1 {
 		c = &clauses{all: []string{ofGeneration}, args: []any{generations[0]}}
 	}
 	if owner != nil {
-		c.add(whoseOwner, *owner)
+		c.addCondition(whoseOwner, *owner)
 	}
 	return c
 }
 
-// attributions reads the attributions of the orders that match a condition, and stores them in the map own, keyed by generation
-// ID.
-func attributions(tx *transaction, own map[string]Attribution, condition string, args ...any) error {
-	return tx.query(func(row scanner) error {
+// readAttributions reads the attributions of the orders that match a condition, and stores them in the map attributed, keyed by
+// generation ID.
+func readAttributions(tx *transaction, attributed map[string]Attribution, condition string, args ...any) error {
+	return tx.queryRows(func(row scanner) error {
 		one, generation, record := Attribution{}, "", ""
 		err := row.Scan(&generation, &one.Owner, &one.Caller, &one.Model, &one.Deleted, &record, labels{&one.Labels})
 		one.Recorded = etagOf(record)
-		own[generation] = one
+		attributed[generation] = one
 		return err
 	}, `SELECT generation_id, owner, caller, model_id, deleted = 1,
 		CASE WHEN presumed_deleted = 1 OR failed_time > 0 AND settled = 0 THEN '' ELSE COALESCE(record, '') END, {labels of order} FROM orders WHERE `+condition, args...)

@@ -17,7 +17,7 @@ func TestDatabasePasswordIsReadFromFile(t *testing.T) {
 	address := proctest.Database(t)
 	clerk := "clerk_" + databaseName(t, address) // role name; must be unique, because all databases of a server share its roles
 	change(t, address, `CREATE ROLE `+clerk+` LOGIN PASSWORD 'hunter2'; GRANT CREATE, USAGE ON SCHEMA public TO `+clerk)
-	address = changed(t, address, func(u *url.URL) { u.User = url.User(clerk) })
+	address = changeURL(t, address, func(u *url.URL) { u.User = url.User(clerk) })
 	file := filepath.Join(t.TempDir(), "pgpass")
 	t.Setenv("PGPASSFILE", file)
 	for password, works := range map[string]bool{"hunter2": true, "hunter3": false} {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Limits contains the spending limits of an owner, a label value or all owners, in cents. Nil means no limit. Days and months are
-// in UTC.
+// Limits contains the spending limits of an owner, a label value or all owners, in cents. Nil means no limit. Days and months
+// are in UTC.
 type Limits struct{ DailyCents, MonthlyCents *int64 }
 
 // Budget is a spending limit for one period, with the amounts that count toward it.
@@ -48,7 +48,8 @@ func (b Budget) LeftCents() int64 { return max(0, b.LimitCents-b.SpentCents-b.Re
 // because the name of a label contains no =.
 func labelKey(name, value string) string { return name + "=" + value }
 
-// usage contains the amounts that count toward one budget. label is a result of [labelKey], or empty for the owner's own budget.
+// usage contains the amounts that count toward one budget. label is a result of [labelKey], or empty for the owner's own
+// budget.
 type usage struct {
 	owner, label, period      string
 	spent, reserved, notified int64
@@ -61,9 +62,9 @@ func scanUsage(row scanner, u *usage) error {
 	return row.Scan(&u.owner, &u.label, &u.period, &u.spent, &u.reserved, &u.notified)
 }
 
-// find returns the usage of an owner and a label value in b.Period, which is "day" or "month". An empty label selects the
+// findUsage returns the usage of an owner and a label value in b.Period, which is "day" or "month". An empty label selects the
 // owner's own budget. ok is false if there is no such usage.
-func (b Budget) find(owner, label string, used []usage) (found usage, ok bool) {
+func (b Budget) findUsage(owner, label string, used []usage) (found usage, ok bool) {
 	for _, u := range used {
 		if u.owner == owner && u.label == label && u.period == b.Period {
 			return u, true
@@ -77,7 +78,7 @@ func (b Budget) find(owner, label string, used []usage) (found usage, ok bool) {
 func (l Limits) budgets(owner string, at time.Time, used []usage) (all []Budget) {
 	for _, b := range l.periods(at) {
 		if b.LimitCents != unlimited {
-			u, _ := b.find(owner, "", used)
+			u, _ := b.findUsage(owner, "", used)
 			all = append(all, b.withUsage(u))
 		}
 	}

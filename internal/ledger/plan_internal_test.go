@@ -14,9 +14,9 @@ import (
 // The query that looks up an order's idempotency key must use indexes. Otherwise, each new order would read all
 // orders of its caller or owner.
 func TestIdempotencyKeyLookupUsesIndexes(t *testing.T) {
-	l := opened(t, InMemory)
+	l := openLedger(t, InMemory)
 	sought := 0
-	for step := range strings.Lines(explained(t, l, lookUpKey, make([]any, 6)...)) {
+	for step := range strings.Lines(explainPlan(t, l, lookUpKey, make([]any, 6)...)) {
 		if !strings.Contains(step, "orders") {
 			continue
 		}
@@ -33,7 +33,7 @@ func TestIdempotencyKeyLookupUsesIndexes(t *testing.T) {
 // These queries must use indexes. Otherwise, each query would read the complete ledger, or all orders of an
 // owner.
 func TestSelectiveOrderQueriesUseIndexes(t *testing.T) {
-	l := opened(t, InMemory)
+	l := openLedger(t, InMemory)
 	for condition, row := range map[string]struct {
 		args  []any
 		steps []string
@@ -43,14 +43,14 @@ func TestSelectiveOrderQueriesUseIndexes(t *testing.T) {
 			"SEARCH orders USING INDEX sqlite_autoindex_orders_1 (id=?)", "SCAN orders USING INDEX orders_open", "SCAN orders USING INDEX orders_moving",
 		}},
 	} {
-		plan := explained(t, l, "SELECT id FROM orders WHERE "+condition, row.args...)
+		plan := explainPlan(t, l, "SELECT id FROM orders WHERE "+condition, row.args...)
 		for _, step := range row.steps {
 			if !strings.Contains(plan, step) {
 				t.Errorf("the query plan of %s lacks %q: %s", condition, step, plan)
 			}
 		}
 	}
-	plan := explained(t, l, "SELECT id FROM orders WHERE "+byName, "name", 10)
+	plan := explainPlan(t, l, "SELECT id FROM orders WHERE "+byName, "name", 10)
 	if strings.Contains(strings.ReplaceAll(plan, "SCAN orders USING INDEX orders_refused", ""), "SCAN orders") {
 		t.Errorf("the query plan reads all orders: %s", plan)
 	}
@@ -60,10 +60,10 @@ func TestSelectiveOrderQueriesUseIndexes(t *testing.T) {
 // Each replica counts the failed copies every 15 s, and looks for orders to erase every hour.
 func TestBackgroundQueriesUseIndexes(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
-		l := opened(t, url)
+		l := openLedger(t, url)
 		toErase := `SELECT id FROM orders WHERE ` + strings.NewReplacer("$1", "'studio'", "$2", "1", "$3", "100").Replace(erasable)
 		for index, query := range map[string]string{"contents_failed": failedCount, "jobs_age": waitingCopies, "orders_erasable": toErase} {
-			if plan := explained(t, l, query); !strings.Contains(plan, index) || strings.Contains(plan, "Seq Scan") {
+			if plan := explainPlan(t, l, query); !strings.Contains(plan, index) || strings.Contains(plan, "Seq Scan") {
 				t.Errorf("the query plan scans a table or does not use the wanted index: %s", plan)
 			}
 		}
@@ -74,7 +74,7 @@ func TestBackgroundQueriesUseIndexes(t *testing.T) {
 // orders of an owner, or of all owners.
 func TestFilteredListsUseIndexes(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
-		l := opened(t, url)
+		l := openLedger(t, url)
 		if strings.HasPrefix(url, "postgres:") { // makes PostgreSQL use indexes even though the table is small
 			for _, setting := range []string{"enable_seqscan", "enable_bitmapscan", "enable_sort"} {
 				l.Exec(t, "ALTER DATABASE "+l.Ask(t, "SELECT current_database()")+" SET "+setting+" = off")
@@ -91,19 +91,19 @@ func TestFilteredListsUseIndexes(t *testing.T) {
 			"labels_":         {Owner: new("studio"), Labels: map[string]string{"campaign": "spring", "job": "7"}},
 			"labels_time ":    {Labels: map[string]string{"campaign": "spring"}, Existing: true},
 		} {
-			tables, c := f.page(Position{fromMicros(9), "ord_9"}, 10)
-			plan := explained(t, l, "SELECT id FROM "+tables+" WHERE "+c.String(), c.args...)
+			tables, c := f.pageQuery(Position{fromMicros(9), "ord_9"}, 10)
+			plan := explainPlan(t, l, "SELECT id FROM "+tables+" WHERE "+c.String(), c.args...)
 			if !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
 				t.Errorf("the query plan of %+v is %s", f, plan)
 			}
 		}
 		for condition, index := range map[string]string{recentlyPlaced: "orders_placed_time", recentlyEnded: "orders_ended_time"} {
-			if plan := explained(t, l, "SELECT id FROM orders WHERE "+condition, 1, 10); !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
+			if plan := explainPlan(t, l, "SELECT id FROM orders WHERE "+condition, 1, 10); !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
 				t.Errorf("the query plan of %s is %s", condition, plan)
 			}
 		}
 		for condition, generations := range map[string]string{ofGeneration: "g1", ofGenerations: `["g1"]`} {
-			if plan := explained(t, l, "SELECT id FROM orders WHERE "+condition, generations); !strings.Contains(plan, "orders_generation") {
+			if plan := explainPlan(t, l, "SELECT id FROM orders WHERE "+condition, generations); !strings.Contains(plan, "orders_generation") {
 				t.Errorf("the query plan of %s is %s", condition, plan)
 			}
 		}
@@ -113,7 +113,7 @@ func TestFilteredListsUseIndexes(t *testing.T) {
 // If an update changes an indexed column, PostgreSQL writes to all indexes on orders. An update to a non-terminal
 // state must therefore not change such a column.
 func TestNonterminalUpdateWritesToNoIndex(t *testing.T) {
-	l := opened(t, proctest.Database(t))
+	l := openLedger(t, proctest.Database(t))
 	o, _, err := l.Write(t.Context(), Request{Namespace: "studio", Owner: "studio", IdempotencyKey: "k", APIKey: "a", ModelID: "m", PriceCents: 9})
 	if err == nil {
 		_, err = l.Conclude(t.Context(), o.ID, 1, Conclusion{Outcome: lifecycle.Named, Generation: "g"})
@@ -125,9 +125,9 @@ func TestNonterminalUpdateWritesToNoIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	updated, hot := [2]int{}, [2]int{} // numbers of row updates and of HOT updates, before and after the observations; a HOT update writes to no index
-	err = l.tx(t.Context(), func(tx *transaction) error {
+	err = l.runTx(t.Context(), func(tx *transaction) error {
 		count := func(n int) error {
-			return tx.row([]any{&updated[n], &hot[n]}, `SELECT pg_stat_get_xact_tuples_updated('orders'::regclass), pg_stat_get_xact_tuples_hot_updated('orders'::regclass)`)
+			return tx.scanRow([]any{&updated[n], &hot[n]}, `SELECT pg_stat_get_xact_tuples_updated('orders'::regclass), pg_stat_get_xact_tuples_hot_updated('orders'::regclass)`)
 		}
 		if err := count(0); err != nil {
 			return err
@@ -138,11 +138,11 @@ func TestNonterminalUpdateWritesToNoIndex(t *testing.T) {
 			{Observation: lifecycle.Observation{Status: lifecycle.Running}, Record: "{1}"},
 			{Observation: lifecycle.Observation{Status: lifecycle.Running, CostCents: &charged}, Record: "{2}"},
 		} {
-			all, err := l.orders(tx, "", `generation_id = $1`, "g")
+			all, err := l.lockOrders(tx, "", `generation_id = $1`, "g")
 			if err != nil {
 				return err
 			}
-			if _, err := l.observe(tx, all[0], running, time.Now()); err != nil {
+			if _, err := l.recordObservation(tx, all[0], running, time.Now()); err != nil {
 				return err
 			}
 		}
@@ -156,7 +156,7 @@ func TestNonterminalUpdateWritesToNoIndex(t *testing.T) {
 // A report reads daily rollups instead of orders that have an outcome. Without rollups, a report on a
 // year would read all orders of that year.
 func TestUsageReportReadsOnlyRollupsAndOpenOrders(t *testing.T) {
-	l := opened(t, InMemory)
+	l := openLedger(t, InMemory)
 	year := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for owner, rollups := range map[string]string{"": "SEARCH rollups USING INDEX rollups_time (start_time>?", "studio": "SEARCH rollups USING PRIMARY KEY (owner=? AND start_time>?"} {
 		for _, by := range []Dimension{ByDay, ByOwner, ByCaller, ByModel} {
@@ -165,7 +165,7 @@ func TestUsageReportReadsOnlyRollupsAndOpenOrders(t *testing.T) {
 				q.Owner = &owner
 			}
 			statement, args := q.statement()
-			plan := explained(t, l, statement, args...)
+			plan := explainPlan(t, l, statement, args...)
 			if strings.Count(plan, " orders ") != strings.Count(plan, "orders USING INDEX orders_open") || !strings.Contains(plan, rollups) {
 				t.Errorf("the query plan of %+v is %s", q, plan)
 			}
@@ -175,8 +175,8 @@ func TestUsageReportReadsOnlyRollupsAndOpenOrders(t *testing.T) {
 
 // After a timeout of a statement, the database is busy, but not unavailable.
 func TestDatabaseTimeoutReturnsBusyError(t *testing.T) {
-	l := opened(t, proctest.Database(t))
-	err := l.tx(t.Context(), func(tx *transaction) error {
+	l := openLedger(t, proctest.Database(t))
+	err := l.runTx(t.Context(), func(tx *transaction) error {
 		if _, err := tx.exec(`SET LOCAL statement_timeout = 20`); err != nil {
 			return err
 		}
@@ -188,8 +188,8 @@ func TestDatabaseTimeoutReturnsBusyError(t *testing.T) {
 	}
 }
 
-// opened opens a ledger, which is closed at the end of the test.
-func opened(t *testing.T, url string) *Ledger {
+// openLedger opens a ledger, which is closed at the end of the test.
+func openLedger(t *testing.T, url string) *Ledger {
 	t.Helper()
 	l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
 	if err != nil {
@@ -199,8 +199,8 @@ func opened(t *testing.T, url string) *Ledger {
 	return l
 }
 
-// explained returns the query plan of a statement.
-func explained(t *testing.T, l *Ledger, statement string, args ...any) (plan string) {
+// explainPlan returns the query plan of a statement.
+func explainPlan(t *testing.T, l *Ledger, statement string, args ...any) (plan string) {
 	t.Helper()
 	explain := "EXPLAIN QUERY PLAN "
 	if l.IsShared() {

@@ -13,18 +13,18 @@ func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 	const change, read = `UPDATE facts SET value = $1 WHERE name = 'unknown'`, `SELECT {now}`
 	for name, url := range map[string]string{"in memory": InMemory, "in a file": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")} {
 		t.Run(name, func(t *testing.T) {
-			l := opened(t, url)
+			l := openLedger(t, url)
 			changes := func(tx *transaction) error {
 				_, err := tx.exec(change, "x")
 				return err
 			}
 			reads := func(tx *transaction) error {
-				_, err := tx.maybeRow([]any{new(int64)}, read)
+				_, err := tx.scanMaybeRow([]any{new(int64)}, read)
 				return err
 			}
 			prepared := map[*sql.Stmt]bool{}
 			for n := range 4 {
-				if err := l.tx(t.Context(), changes); err != nil {
+				if err := l.runTx(t.Context(), changes); err != nil {
 					t.Fatal(err)
 				}
 				if err := l.runRead(t.Context(), reads); err != nil {
@@ -43,7 +43,7 @@ func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 }
 
 func TestTheNumberOfPreparedStatementsIsBounded(t *testing.T) {
-	l := opened(t, InMemory)
+	l := openLedger(t, InMemory)
 	for n := range 2 * maxKept {
 		got := 0
 		if err := l.askOne(t.Context(), []any{&got}, fmt.Sprintf(`SELECT %d`, n)); err != nil || got != n {

@@ -19,28 +19,29 @@ const (
 
 // Prune deletes old orders from an in-memory ledger in several transactions, and returns their number. It keeps every order
 // with an unknown outcome, because the caller could otherwise send the idempotency key again after the catalog has forgotten
-// it. First, Prune deletes the orders that are older than a day. If more than kept orders with an outcome remain, Prune also
+// it. First, Prune deletes the orders that are older than a day. If more than maxKept orders with an outcome remain, Prune also
 // deletes the oldest orders of the owners that have the most of them. Budgets do not change. For a durable ledger, Prune does
 // nothing; see [Ledger.ForgetRefused].
-func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
+func (l *Ledger) Prune(ctx context.Context, maxKept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil
 	}
-	if forgotten, err = l.forget(ctx, oldOrders, keptTime.Microseconds()); err != nil {
+	if forgotten, err = l.forgetOrders(ctx, oldOrders, keptTime.Microseconds()); err != nil {
 		return forgotten, err
 	}
-	surplus, err := l.forgetSurplus(ctx, kept)
+	surplus, err := l.forgetSurplus(ctx, maxKept)
 	return forgotten + surplus, err
 }
 
 // ForgetRefused deletes rejected orders that are older than both a day and the resend window. It uses several transactions, and
-// returns the number of deleted orders. Orders that an operator declared rejected are kept, because the decision can be corrected.
+// returns the number of deleted orders. Orders that an operator declared rejected are kept, because the decision can be
+// corrected.
 func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
-	owners, err := ask(ctx, l, scanText, eachOwner("orders", "state = {refused}"))
+	owners, err := askList(ctx, l, scanText, ownersQuery("orders", "state = {refused}"))
 	for _, owner := range owners {
 		if err == nil {
 			some := 0
-			some, err = l.forget(ctx, refusedOrders, owner, max(keptTime, l.window).Microseconds())
+			some, err = l.forgetOrders(ctx, refusedOrders, owner, max(keptTime, l.window).Microseconds())
 			forgotten += some
 		}
 	}
@@ -53,24 +54,24 @@ func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
 const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders
 	WHERE state <> {open} AND (SELECT COUNT(*) FROM orders WHERE state <> {open}) > $1) AS ranked ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 
-// forgetSurplus deletes surplus orders with an outcome. The parameter kept is the maximum number of such orders that remain.
-// Each transaction deletes at most [stepRows] orders.
-func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (forgotten int, err error) {
-	ids, err := ask(ctx, l, scanText, surplusOrders, kept)
+// forgetSurplus deletes orders with an outcome until only maxKept of them remain. Each transaction
+// deletes at most [stepRows] orders.
+func (l *Ledger) forgetSurplus(ctx context.Context, maxKept int) (forgotten int, err error) {
+	ids, err := askList(ctx, l, scanText, surplusOrders, maxKept)
 	for step := range slices.Chunk(ids, stepRows) {
 		if err == nil {
 			forgotten += len(step)
-			err = l.tx(ctx, func(tx *transaction) error { return tx.deleteOrders(step) })
+			err = l.runTx(ctx, func(tx *transaction) error { return tx.deleteOrders(step) })
 		}
 	}
 	return forgotten, err
 }
 
-// forget deletes the orders that a query selects. Each transaction deletes at most [stepRows] orders.
-func (l *Ledger) forget(ctx context.Context, query string, args ...any) (forgotten int, err error) {
-	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
+// forgetOrders deletes the orders that a query selects. Each transaction deletes at most [stepRows] orders.
+func (l *Ledger) forgetOrders(ctx context.Context, query string, args ...any) (forgotten int, err error) {
+	return l.runSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		var ids []string
-		err = tx.query(func(row scanner) error {
+		err = tx.queryRows(func(row scanner) error {
 			id, at := "", int64(0)
 			err := row.Scan(&id, &at)
 			ids, times = append(ids, id), append(times, at)

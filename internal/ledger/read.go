@@ -13,28 +13,28 @@ var columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_
 	NOT ` + lapsed + `, {now} - order_time, order_time, expire_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
 	status, COALESCE(record, ''), deleted = 1, presumed_deleted = 1, absent_time, settled = 1, charge_final = 1, refunded = 1, placed_time, failed_time, problem, erased = 1, held = 1, {labels of order}`
 
-// order reads and locks the order that matches a condition. It returns nil if no order matches. apiKey is the digest of the
+// lockOrder reads and locks the order that matches a condition. It returns nil if no order matches. apiKey is the digest of the
 // current API key, which determines [lifecycle.Order.Rotated].
-func (l *Ledger) order(tx *transaction, apiKey, condition string, args ...any) (*Order, error) {
-	all, err := l.orders(tx, apiKey, condition+" {lock}", args...)
+func (l *Ledger) lockOrder(tx *transaction, apiKey, condition string, args ...any) (*Order, error) {
+	all, err := l.lockOrders(tx, apiKey, condition+" {lock}", args...)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
 	return &all[0], nil
 }
 
-// orders reads the orders that match a condition.
-func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) ([]Order, error) {
-	return l.ordersOf(tx, apiKey, "orders", condition, args...)
+// lockOrders reads the orders that match a condition.
+func (l *Ledger) lockOrders(tx *transaction, apiKey, condition string, args ...any) ([]Order, error) {
+	return l.lockOrdersFrom(tx, apiKey, "orders", condition, args...)
 }
 
-// ordersOf reads the orders that match a condition from the given tables.
-func (l *Ledger) ordersOf(tx *transaction, apiKey, tables, condition string, args ...any) (all []Order, err error) {
-	return collect(tx, func(row scanner, o *Order) error { return l.scan(row, o, apiKey) }, `SELECT `+columns+` FROM `+tables+` WHERE `+condition, args...)
+// lockOrdersFrom reads the orders that match a condition from the given tables.
+func (l *Ledger) lockOrdersFrom(tx *transaction, apiKey, tables, condition string, args ...any) (all []Order, err error) {
+	return queryList(tx, func(row scanner, o *Order) error { return l.scanOrder(row, o, apiKey) }, `SELECT `+columns+` FROM `+tables+` WHERE `+condition, args...)
 }
 
-// scan reads one row of a query that selects [columns].
-func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
+// scanOrder reads one row of a query that selects [columns].
+func (l *Ledger) scanOrder(row scanner, o *Order, apiKey string) error {
 	var age, written, absent, failed int64
 	if err := row.Scan(
 		&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.InputsDigest, &o.State, &o.Generation, &o.Resolved, &o.Leases,
@@ -51,10 +51,10 @@ func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
 	return nil
 }
 
-// read returns the orders that match an SQL condition. tables is the FROM clause of the query.
-func (l *Ledger) read(ctx context.Context, tables, condition string, args ...any) (all []Order, err error) {
+// readOrders returns the orders that match an SQL condition. tables is the FROM clause of the query.
+func (l *Ledger) readOrders(ctx context.Context, tables, condition string, args ...any) (all []Order, err error) {
 	err = l.runRead(ctx, func(tx *transaction) error {
-		all, err = l.ordersOf(tx, "", tables, condition, args...)
+		all, err = l.lockOrdersFrom(tx, "", tables, condition, args...)
 		return err
 	})
 	return all, err

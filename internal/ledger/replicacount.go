@@ -14,12 +14,12 @@ const (
 	countReplicas = `SELECT COUNT(*) FROM replicas`
 )
 
-var removeStopped = `DELETE FROM replicas WHERE ` + isPast("seen_time + "+micro(replicaTTL), micro(replicaTTL))
+var removeStopped = `DELETE FROM replicas WHERE ` + pastCondition("seen_time + "+micro(replicaTTL), micro(replicaTTL))
 
 // Attend records whether a replica polls the catalog: it renews the row of a polling replica, and removes the row of any other.
 // It returns the number of replicas that poll the catalog.
 func (l *Ledger) Attend(ctx context.Context, replica string, polls bool) (replicas int, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
+	err = l.runTx(ctx, func(tx *transaction) error {
 		own := removeReplica
 		if polls {
 			own = renewReplica
@@ -30,7 +30,7 @@ func (l *Ledger) Attend(ctx context.Context, replica string, polls bool) (replic
 		if _, err := tx.exec(removeStopped); err != nil {
 			return err
 		}
-		return tx.row([]any{&replicas}, countReplicas)
+		return tx.scanRow([]any{&replicas}, countReplicas)
 	})
 	return replicas, err
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// recognize marks the ledger as a copy if pg_restore has moved it to another database. It returns an error if the ledger is
+// detectRestore marks the ledger as a copy if pg_restore has moved it to another database. It returns an error if the ledger is
 // sealed.
-func (l *Ledger) recognize(ctx context.Context) error {
+func (l *Ledger) detectRestore(ctx context.Context) error {
 	return l.runOnce(ctx, l.writes, nil, func(tx *transaction) error {
 		if err := tx.compareDatabase(); err != nil {
 			return err
@@ -32,7 +32,7 @@ func (t *transaction) compareDatabase() error {
 		return nil
 	}
 	known, now := "", ""
-	found, err := t.maybeRow([]any{&known, &now}, `SELECT value, `+databaseIdentity+` FROM facts WHERE name = $1 FOR UPDATE`, databaseFact)
+	found, err := t.scanMaybeRow([]any{&known, &now}, `SELECT value, `+databaseIdentity+` FROM facts WHERE name = $1 FOR UPDATE`, databaseFact)
 	if err != nil || found && known == now {
 		return err
 	}
@@ -45,10 +45,10 @@ func (t *transaction) compareDatabase() error {
 	return err
 }
 
-// mark records that the ledger is a copy. It puts open orders on hold and returns their number. From then on, new copies of
-// results are stored under a new name, so that they do not replace the original ledger's copies. The previous name remains in the
-// ledger as a former name.
-func (t *transaction) mark() (held int64, err error) {
+// markAsCopy records that the ledger is a copy. It puts open orders on hold and returns their number. From then on, new copies
+// of results are stored under a new name, so that they do not replace the original ledger's copies. The previous name remains
+// in the ledger as a former name.
+func (t *transaction) markAsCopy() (held int64, err error) {
 	if err := t.execAll(
 		`UPDATE facts SET name = '`+formerFact+`' || CAST({now} AS TEXT) WHERE name = '`+storeFact+`'`,
 		`DELETE FROM facts WHERE name IN ('`+adoptedFact+`', '`+databaseFact+`', '`+feedFact+`')`,
@@ -61,27 +61,27 @@ func (t *transaction) mark() (held int64, err error) {
 
 // markRestored marks the ledger as a copy, and writes a line to the audit log.
 func (t *transaction) markRestored(by By, action Action) (held int64, err error) {
-	if held, err = t.mark(); err != nil {
+	if held, err = t.markAsCopy(); err != nil {
 		return 0, err
 	}
-	return held, t.audit(Act{By: by, Action: action, Became: struct {
+	return held, t.addAuditLine(Act{By: by, Action: action, Became: struct {
 		Held int64 `json:"held"`
 	}{held}})
 }
 
 // Restored marks a ledger as a copy after it was restored from a snapshot, a copied file or a write-ahead log. It returns an
-// error if another process uses the ledger. held is the number of orders that are now on hold.
-func Restored(ctx context.Context, url string, by By) (held int64, err error) {
+// error if another process uses the ledger. heldOrders is the number of orders that are now on hold.
+func Restored(ctx context.Context, url string, by By) (heldOrders int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
-		held, err = tx.markRestored(by, ActRestored)
+		heldOrders, err = tx.markRestored(by, ActRestored)
 		return err
 	})
-	return held, err
+	return heldOrders, err
 }
 
 // Unseal removes the seal from a ledger that was copied, so that servers can use it again. It also marks the ledger as a copy,
-// because servers may already have placed orders in the new ledger. held is the number of orders that are now on hold.
-func Unseal(ctx context.Context, url string, by By) (held int64, err error) {
+// because servers may already have placed orders in the new ledger. heldOrders is the number of orders that are now on hold.
+func Unseal(ctx context.Context, url string, by By) (heldOrders int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		rows, err := tx.exec(`DELETE FROM facts WHERE name = $1`, sealedFact)
 		if err == nil && rows == 0 {
@@ -91,16 +91,16 @@ func Unseal(ctx context.Context, url string, by By) (held int64, err error) {
 			err = tx.execAll(`DROP FUNCTION refuse_sealed CASCADE`)
 		}
 		if err == nil {
-			held, err = tx.markRestored(by, ActUnseal)
+			heldOrders, err = tx.markRestored(by, ActUnseal)
 		}
 		return err
 	})
-	return held, err
+	return heldOrders, err
 }
 
-// seal prevents servers from using a ledger after it was copied. In PostgreSQL, a trigger also rejects changes by a server that
-// lost its connection during the copy and reconnects.
-func (t *transaction) seal(by By) error {
+// sealLedger prevents servers from using a ledger after it was copied. In PostgreSQL, a trigger also rejects changes by a
+// server that lost its connection during the copy and reconnects.
+func (t *transaction) sealLedger(by By) error {
 	statements := []string{`INSERT INTO facts (name, value) VALUES ('` + sealedFact + `', CAST({now} AS TEXT))`}
 	if t.l.IsShared() {
 		statements = append(statements, `CREATE FUNCTION refuse_sealed() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -110,5 +110,5 @@ func (t *transaction) seal(by By) error {
 	if err := t.execAll(statements...); err != nil {
 		return err
 	}
-	return t.audit(Act{By: by, Action: ActSeal})
+	return t.addAuditLine(Act{By: by, Action: ActSeal})
 }

@@ -9,13 +9,13 @@ import (
 )
 
 // asNobody runs a function on a thread that lacks root's access to files, even if the tests run as root.
-func asNobody(do func()) {
+func asNobody(fn func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // never unlocked, so the thread exits with the goroutine
 		_, _, _ = syscall.RawSyscall(syscall.SYS_SETFSUID, 65534, 0, 0)
-		do()
+		fn()
 	}()
 	<-done
 }
@@ -27,7 +27,7 @@ func TestLedgerFileWithoutPermissionsIsRejected(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	url := "sqlite:" + filepath.Join(dir, "book.db")
-	shut(t, open(t, url))
+	closeLedger(t, open(t, url))
 	for _, mode := range []os.FileMode{0o444, 0} {
 		if err := os.Chmod(filepath.Join(dir, "book.db"), mode); err != nil {
 			t.Fatal(err)

@@ -82,9 +82,9 @@ func (r Request) budgets() map[string]Limits {
 	return all
 }
 
-// ExpiresIn returns the time until the order's expire time, counted from the moment when the order was read. limited is false if
-// the order has no expire time.
-func (o Order) ExpiresIn() (left time.Duration, limited bool) {
+// ExpiresIn returns the time until the order's expire time, counted from the moment when the order was read. hasExpireTime is
+// false if the order has no expire time.
+func (o Order) ExpiresIn() (left time.Duration, hasExpireTime bool) {
 	return o.ExpireTime.Sub(o.Time.Add(o.Age)), !o.ExpireTime.IsZero()
 }
 

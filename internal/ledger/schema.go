@@ -42,9 +42,9 @@ func (l *Ledger) migrate(ctx context.Context) (applied []string, err error) {
 		})
 	}
 	if err != nil {
-		return nil, unusable(err)
+		return nil, addRemedy(err)
 	}
-	return applied, compatible(ctx, l.writes, int64(len(files)))
+	return applied, checkCompatible(ctx, l.writes, int64(len(files)))
 }
 
 // migrate applies the migrations that are missing. Another replica may have applied some before this transaction acquired the
@@ -56,14 +56,14 @@ func (t *transaction) migrate(files []string) (applied []string, err error) {
 	version, err := schemaVersion(t.ctx, t.l.dialect, t)
 	for n := version; err == nil && n < int64(len(files)); n++ {
 		applied = append(applied, strings.TrimSuffix(path.Base(files[n]), ".sql"))
-		err = t.apply(files[n], n+1)
+		err = t.applyMigration(files[n], n+1)
 	}
 	return applied, err
 }
 
-// apply applies a migration and records its number. The migration file contains several SQL statements, which are executed as
-// they are, without replacing placeholders.
-func (t *transaction) apply(file string, number int64) error {
+// applyMigration applies a migration and records its number. The migration file contains several SQL statements, which are
+// executed as they are, without replacing placeholders.
+func (t *transaction) applyMigration(file string, number int64) error {
 	text, err := migrationFiles.ReadFile(file)
 	if err == nil {
 		_, err = t.querier.ExecContext(t.ctx, string(text))
@@ -83,13 +83,13 @@ func schemaVersion(ctx context.Context, d dialect, db querier) (version int64, e
 	return numberFact(ctx, db, schemaFact)
 }
 
-// compatible returns an error if a later release has changed the ledger in a way that this release does not support.
-func compatible(ctx context.Context, db querier, known int64) error {
+// checkCompatible returns an error if a later release has changed the ledger in a way that this release does not support.
+func checkCompatible(ctx context.Context, db querier, known int64) error {
 	needed, err := numberFact(ctx, db, neededFact)
 	if err == nil && needed > known {
 		return fmt.Errorf("EASEL_LEDGER_URL: this ledger was changed by a later version of Easel (it needs schema %d, but this version supports %d); use the later version", needed, known)
 	}
-	return unusable(err)
+	return addRemedy(err)
 }
 
 // version returns the schema number. It returns an error if the database has no ledger.
@@ -98,12 +98,12 @@ func (l *Ledger) version(ctx context.Context) (version int64, err error) {
 	if err == nil && version == 0 {
 		return 0, &refusal{"ledger not found: use the URL of an existing ledger", errors.New("no schema")}
 	}
-	return version, unusable(err)
+	return version, addRemedy(err)
 }
 
-// isCurrent returns nil if the database has a ledger with this release's schema, and otherwise an error. A ledger with a
+// checkSchema returns nil if the database has a ledger with this release's schema, and otherwise an error. A ledger with a
 // newer schema may have data that this release does not support.
-func (l *Ledger) isCurrent(ctx context.Context) error {
+func (l *Ledger) checkSchema(ctx context.Context) error {
 	have, err := l.version(ctx)
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func TestTheBytesOfAnOrderInLedgerStayBelowLimit(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				shut(t, l)
+				closeLedger(t, l)
 				bytes := size(t, url) / many
 				t.Logf("%d bytes", bytes)
 				if bytes > most {

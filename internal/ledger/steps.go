@@ -9,15 +9,15 @@ import (
 // at most one step.
 const stepRows = 100
 
-// inSteps calls the function step repeatedly, each time in a new transaction, until a call changes fewer than [stepRows] rows.
-// The function step changes rows in the order of their times, and returns these times. It must skip rows whose time is before
-// the parameter from. This parameter is zero in the first call, and then the latest time that the previous call returned.
-// inSteps returns the number of changed rows, even if it also returns an error.
-func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from int64) (times []int64, err error)) (rows int, err error) {
-	for from := int64(0); ; {
+// runSteps calls runStep repeatedly, each time in a new transaction, until a call changes fewer than [stepRows] rows. runStep
+// changes rows in the order of their times, and returns these times. It must skip rows whose time is before startTime, which is
+// zero in the first call, and then the latest time that the previous call returned. runSteps returns the number of changed
+// rows, even if it also returns an error.
+func (l *Ledger) runSteps(ctx context.Context, runStep func(tx *transaction, startTime int64) (times []int64, err error)) (rows int, err error) {
+	for startTime := int64(0); ; {
 		var times []int64
-		err = l.tx(ctx, func(tx *transaction) (err error) {
-			times, err = step(tx, from)
+		err = l.runTx(ctx, func(tx *transaction) (err error) {
+			times, err = runStep(tx, startTime)
 			return err
 		})
 		if err != nil {
@@ -26,13 +26,13 @@ func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from in
 		if rows += len(times); len(times) < stepRows {
 			return rows, nil
 		}
-		from = slices.Max(times)
+		startTime = slices.Max(times)
 	}
 }
 
-// eachOwner returns an SQL query for the distinct owners of the rows in a table that match a condition. The query uses an
+// ownersQuery returns an SQL query for the distinct owners of the rows in a table that match a condition. The query uses an
 // index to skip from one owner to the next. The caller may append a condition on each_of.owner to the query.
-func eachOwner(table, condition string) string {
+func ownersQuery(table, condition string) string {
 	least := `SELECT MIN(owner) FROM ` + table + ` WHERE ` + condition
 	return `WITH RECURSIVE each_of (owner) AS (` + least + `
 		UNION ALL SELECT (` + least + ` AND owner > each_of.owner) FROM each_of WHERE each_of.owner IS NOT NULL)

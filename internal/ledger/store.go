@@ -41,7 +41,7 @@ func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error
 // Stores returns the ledger's current and former names in its store.
 func (l *Ledger) Stores(ctx context.Context) (s Stores, err error) {
 	type fact struct{ name, value string }
-	facts, err := ask(ctx, l, func(row scanner, f *fact) error { return row.Scan(&f.name, &f.value) },
+	facts, err := askList(ctx, l, func(row scanner, f *fact) error { return row.Scan(&f.name, &f.value) },
 		`SELECT name, value FROM facts WHERE name IN ('`+storeFact+`', '`+adoptedFact+`') OR name LIKE '`+formerFact+`%' ORDER BY name DESC`)
 	for _, f := range facts {
 		switch f.name {
@@ -62,7 +62,7 @@ func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err 
 	if !l.IsCopy() {
 		return false, nil
 	}
-	err = l.tx(ctx, func(tx *transaction) error {
+	err = l.runTx(ctx, func(tx *transaction) error {
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('` + adoptedFact + `', CAST({now} AS TEXT)) ON CONFLICT (name) DO NOTHING`); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err 
 		if _, err := tx.exec(`UPDATE jobs SET fence = fence + 1, run_time = {now} WHERE kind = '` + DeleteJob + `' AND fence > 0`); err != nil {
 			return err
 		}
-		return tx.audit(Act{By: by, Action: ActAdopt})
+		return tx.addAuditLine(Act{By: by, Action: ActAdopt})
 	})
 	for more := true; more && err == nil; {
 		more, err = l.deleteAdopted(ctx)
@@ -82,7 +82,7 @@ func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err 
 // deleteAdopted writes delete jobs for copies that are marked for deletion and have no such job, at most [stepRows].
 // It reports whether there may be more such copies.
 func (l *Ledger) deleteAdopted(ctx context.Context) (more bool, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
+	err = l.runTx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(addDeletions+`state = {doomed} AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = '`+DeleteJob+`' AND ref = generation_id) LIMIT $1 ON CONFLICT DO NOTHING`, stepRows)
 		more, tx.jobAdded = rows == stepRows, true
 		return err

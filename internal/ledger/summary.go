@@ -42,7 +42,7 @@ type OwnerSummary struct {
 func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error) {
 	err = l.runRead(ctx, func(tx *transaction) error {
 		s = Summary{}
-		now, err := tx.now()
+		now, err := tx.currentTime()
 		if err == nil {
 			s.Owners, err = l.summarizeOwners(tx, owners, now)
 		}
@@ -72,13 +72,13 @@ const (
 )
 
 // summarizeOwners returns the totals of each owner, sorted by name. The totals include the orders whose outcome is unknown. If
-// the parameter known is true, they also include the orders and amounts in the budgets table.
-func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (all []OwnerSummary, err error) {
+// includesBudgets is true, they also include the orders and amounts in the budgets table.
+func (l *Ledger) summarizeOwners(tx *transaction, includesBudgets bool, now time.Time) (all []OwnerSummary, err error) {
 	sums := unknownSums
-	if known {
+	if includesBudgets {
 		sums = knownSums + " UNION ALL " + unknownSums
 	}
-	all, err = collect(tx, func(row scanner, o *OwnerSummary) error {
+	all, err = queryList(tx, func(row scanner, o *OwnerSummary) error {
 		var oldest *int64
 		err := row.Scan(&o.Owner, &o.Orders, &o.SpentCents, &o.RefundedCents, &o.ReservedCents, &o.UnconfirmedCents, &o.Unknown, &oldest)
 		if oldest != nil {
@@ -113,7 +113,7 @@ func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now ti
 // condition. It never includes the budgets for label values.
 func (t *transaction) budgetUsage(now time.Time, condition string, args ...any) ([]usage, error) {
 	periods := Limits{}.periods(now)
-	return collect(t, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) AND `+condition,
+	return queryList(t, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) AND `+condition,
 		slices.Concat([]any{periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro()}, args)...)
 }
 
@@ -123,7 +123,7 @@ func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all 
 		return nil, nil
 	}
 	err = l.runRead(ctx, func(tx *transaction) error {
-		now, err := tx.now()
+		now, err := tx.currentTime()
 		if err != nil {
 			return err
 		}

@@ -45,7 +45,7 @@ func TestSummaryMatchesOrders(t *testing.T) {
 func TestSummaryListsEachOwnerOnceUnderICUCollation(t *testing.T) {
 	at := proctest.Database(t)
 	change(t, at, `CREATE DATABASE american TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
-	l := open(t, changed(t, at, func(u *url.URL) { u.Path = "/american" }))
+	l := open(t, changeURL(t, at, func(u *url.URL) { u.Path = "/american" }))
 	owners := []string{"B", "a", "b", "b-a", "ba"}
 	for _, owner := range owners {
 		for _, key := range []string{"placed", "open"} {

@@ -18,7 +18,7 @@ func TestTotalBudgetIsNeverExceeded(t *testing.T) {
 		before := request("before there was a limit")
 		before.Owner, before.Namespace = "shop", "shop"
 		conclude(t, l, write(t, l, before), lifecycle.Named, "g-before") // this order is charged 9 cents, and 2 cents are still reserved
-		placed, rejected := race(t, l, url, 60, func(n int) ledger.Request {
+		placed, rejected := writeConcurrently(t, l, url, 60, func(n int) ledger.Request {
 			r := request(fmt.Sprint("k", n))
 			r.Owner = []string{"studio", "shop", "press", "blog"}[n%4]
 			r.Namespace, r.Total = r.Owner, ledger.Limits{DailyCents: cents(100)}

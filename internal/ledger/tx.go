@@ -37,40 +37,40 @@ const AnswerTime = 5 * time.Second
 // maxAttempts is the maximum number of attempts for a transaction that the database aborts because of a conflict.
 const maxAttempts = 5
 
-// tx runs the function do in a transaction, and commits the transaction unless do returns an error. It returns only these
-// errors: a [*BudgetError], [ErrGenerationTaken], [ErrKeyTaken], [ErrLeaseLost], [ErrOrderExpired], a [*Disagreed], a
-// [*Contradiction], ctx.Err(), an [*Unavailable], a [*Busy], or a [*Doubt]. After any error except a [*Doubt], nothing was
-// committed. If tx retries, for example after a conflict, it runs do again.
-func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
-	return l.retried(ctx, func(ctx context.Context) error { return l.runOnce(ctx, l.writes, nil, do) })
+// runTx calls fn in a transaction, and commits the transaction unless fn returns an error. It returns only these errors: a
+// [*BudgetError], [ErrGenerationTaken], [ErrKeyTaken], [ErrLeaseLost], [ErrOrderExpired], a [*Disagreed], a [*Contradiction],
+// ctx.Err(), an [*Unavailable], a [*Busy], or a [*Doubt]. After any error except a [*Doubt], nothing was committed. If runTx
+// retries, for example after a conflict, it calls fn again.
+func (l *Ledger) runTx(ctx context.Context, fn func(*transaction) error) error {
+	return l.runRetried(ctx, func(ctx context.Context) error { return l.runOnce(ctx, l.writes, nil, fn) })
 }
 
-// runRead runs the function do, and runs it again for each retry. The queries of do are executed outside a
-// transaction. They have no spans, because almost every call has such a query, and a span would cost as much as the query.
-func (l *Ledger) runRead(ctx context.Context, do func(*transaction) error) error {
-	return l.retried(ctx, func(ctx context.Context) error {
+// runRead calls fn, and calls it again for each retry. The queries of fn are executed outside a transaction. They have no
+// spans, because almost every call has such a query, and a span would cost as much as the query.
+func (l *Ledger) runRead(ctx context.Context, fn func(*transaction) error) error {
+	return l.runRetried(ctx, func(ctx context.Context) error {
 		l.reads.prepareUsed(ctx)
-		return do(&transaction{querier: l.reads, pool: l.reads, ctx: ctx, l: l, statements: l.statements.untraced()})
+		return fn(&transaction{querier: l.reads, pool: l.reads, ctx: ctx, l: l, statements: l.statements.untraced()})
 	})
 }
 
-// retried runs the function do, at most maxAttempts times within [AnswerTime]. It runs do again only if mayRetry allows it. It
-// returns one of the errors that [Ledger.tx] returns.
-func (l *Ledger) retried(ctx context.Context, do func(context.Context) error) (err error) {
+// runRetried calls fn at most maxAttempts times within [AnswerTime]. It calls fn again only if mayRetry allows it. It returns
+// one of the errors that [Ledger.runTx] returns.
+func (l *Ledger) runRetried(ctx context.Context, fn func(context.Context) error) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()
 	for range maxAttempts {
-		if err = do(bounded); !mayRetry(err) {
+		if err = fn(bounded); !mayRetry(err) {
 			break
 		}
 	}
-	err = l.classified(ctx, err)
-	l.available.record(err)
+	err = l.classifyError(ctx, err)
+	l.available.recordResult(err)
 	return err
 }
 
-// runOnce runs the function do in a transaction, without retries.
-func (l *Ledger) runOnce(ctx context.Context, p *pool, options *sql.TxOptions, do func(*transaction) error) error {
+// runOnce calls fn in a transaction, without retries.
+func (l *Ledger) runOnce(ctx context.Context, p *pool, options *sql.TxOptions, fn func(*transaction) error) error {
 	p.prepareUsed(ctx)
 	tx, err := p.BeginTx(ctx, options)
 	if err != nil {
@@ -78,37 +78,37 @@ func (l *Ledger) runOnce(ctx context.Context, p *pool, options *sql.TxOptions, d
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after a commit
 	t := &transaction{querier: tx, pool: p, ctx: ctx, l: l, statements: l.statements}
-	if err := do(t); err != nil {
+	if err := fn(t); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil { // certainly not committed, because no commit was sent
 		return err
 	}
 	err = l.commits.measure(ctx, func(context.Context) error { return tx.Commit() })
-	if err != nil && !notCommitted(err) {
-		return &Doubt{unusable(err)}
+	if err != nil && !wasNotCommitted(err) {
+		return &Doubt{addRemedy(err)}
 	}
 	if err == nil {
-		t.publish()
+		t.publishAudit()
 	}
 	return err
 }
 
-// publish passes the audit lines to [Config.Audited]. If the transaction has added a job, it also wakes the loop that runs
-// jobs. publish is called after the commit.
-func (t *transaction) publish() {
+// publishAudit passes the audit lines to [Config.Audited]. If the transaction has added a job, it also wakes the loop that runs
+// jobs. publishAudit is called after the commit.
+func (t *transaction) publishAudit() {
 	for _, line := range t.audited {
 		if t.l.audited != nil {
 			t.l.audited(t.ctx, line)
 		}
 	}
 	if t.jobAdded {
-		signal(t.l.jobAdded)
+		sendSignal(t.l.jobAdded)
 	}
 }
 
-// signal sends a signal to a channel, unless the channel is full.
-func signal(bell chan struct{}) {
+// sendSignal sends a signal to a channel, unless the channel is full.
+func sendSignal(bell chan struct{}) {
 	select {
 	case bell <- struct{}{}:
 	default:
@@ -131,11 +131,11 @@ func mayRetry(err error) bool {
 	if _, doubt := errors.AsType[*Doubt](err); doubt {
 		return false
 	}
-	return notCommitted(err) || pgconn.SafeToRetry(err)
+	return wasNotCommitted(err) || pgconn.SafeToRetry(err)
 }
 
-// notCommitted reports whether an error proves that the transaction was not committed, even if the commit was sent.
-func notCommitted(err error) bool {
+// wasNotCommitted reports whether an error proves that the transaction was not committed, even if the commit was sent.
+func wasNotCommitted(err error) bool {
 	file, ok := errors.AsType[*modernc.Error](err)
 	return hasCode(err, serializationFailure) || hasCode(err, deadlockDetected) || errors.Is(err, pgx.ErrTxCommitRollback) || ok && file.Code()&0xff == sqliteBusy
 }
@@ -152,8 +152,8 @@ func (l *Ledger) isSlow(err error) bool {
 	return hasCode(err, queryCanceled) || !l.IsShared() && errors.Is(err, context.DeadlineExceeded)
 }
 
-// classified converts an error to one of the errors that [Ledger.tx] returns.
-func (l *Ledger) classified(ctx context.Context, err error) error {
+// classifyError converts an error to one of the errors that [Ledger.runTx] returns.
+func (l *Ledger) classifyError(ctx context.Context, err error) error {
 	_, budget := errors.AsType[*BudgetError](err)
 	_, disagreed := errors.AsType[*Disagreed](err)
 	_, doubt := errors.AsType[*Doubt](err)
@@ -162,12 +162,12 @@ func (l *Ledger) classified(ctx context.Context, err error) error {
 		return err
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case contradicts(err):
+	case isContradiction(err):
 		return &Contradiction{err}
 	case l.isSlow(err):
 		return &Busy{err}
 	}
-	return &Unavailable{unusable(err), hasCode(err, lockNotAvailable)}
+	return &Unavailable{addRemedy(err), hasCode(err, lockNotAvailable)}
 }
 
 // exec executes a statement and returns the number of changed rows.
@@ -192,8 +192,8 @@ func (t *transaction) execAll(statements ...string) error {
 	return nil
 }
 
-// query runs a query, and calls the function each for every row.
-func (t *transaction) query(each func(scanner) error, text string, args ...any) error {
+// queryRows runs a query, and calls readRow for each row.
+func (t *transaction) queryRows(readRow func(scanner) error, text string, args ...any) error {
 	return t.statements.measure(t.ctx, func(ctx context.Context) error {
 		rows, err := t.QueryContext(ctx, text, args...)
 		if err != nil {
@@ -201,7 +201,7 @@ func (t *transaction) query(each func(scanner) error, text string, args ...any) 
 		}
 		defer func() { _ = rows.Close() }() // an error does not matter, because rows.Err returns it too
 		for rows.Next() {
-			if err := each(rows); err != nil {
+			if err := readRow(rows); err != nil {
 				return err
 			}
 		}
@@ -209,27 +209,27 @@ func (t *transaction) query(each func(scanner) error, text string, args ...any) 
 	})
 }
 
-// row scans the only row of a query into the given variables. If there is no row, the error is [sql.ErrNoRows].
-func (t *transaction) row(into []any, text string, args ...any) error {
-	found, err := t.maybeRow(into, text, args...)
+// scanRow scans the only row of a query into the given variables. If there is no row, the error is [sql.ErrNoRows].
+func (t *transaction) scanRow(into []any, text string, args ...any) error {
+	found, err := t.scanMaybeRow(into, text, args...)
 	if err == nil && !found {
 		return sql.ErrNoRows
 	}
 	return err
 }
 
-// maybeRow scans the only row of a query into the given variables, and reports whether there is a row.
-func (t *transaction) maybeRow(into []any, text string, args ...any) (found bool, err error) {
-	err = t.query(func(row scanner) error {
+// scanMaybeRow scans the only row of a query into the given variables, and reports whether there is a row.
+func (t *transaction) scanMaybeRow(into []any, text string, args ...any) (found bool, err error) {
+	err = t.queryRows(func(row scanner) error {
 		found = true
 		return row.Scan(into...)
 	}, text, args...)
 	return found, err
 }
 
-// now returns the database's current time.
-func (t *transaction) now() (now time.Time, err error) {
-	err = t.row([]any{moment{&now}}, `SELECT {now}`)
+// currentTime returns the database's current time.
+func (t *transaction) currentTime() (now time.Time, err error) {
+	err = t.scanRow([]any{moment{&now}}, `SELECT {now}`)
 	return now, err
 }
 
@@ -239,11 +239,11 @@ func (l *Ledger) Now(ctx context.Context) (now time.Time, err error) {
 	return now, err
 }
 
-// collect runs a query in a transaction, and returns its rows. The function scan reads one row.
-func collect[T any](tx *transaction, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {
-	err = tx.query(func(row scanner) error {
+// queryList runs a query in a transaction, and returns its rows. readRow reads one row.
+func queryList[T any](tx *transaction, readRow func(scanner, *T) error, query string, args ...any) (all []T, err error) {
+	err = tx.queryRows(func(row scanner) error {
 		var one T
-		err := scan(row, &one)
+		err := readRow(row, &one)
 		all = append(all, one)
 		return err
 	}, query, args...)
@@ -259,15 +259,15 @@ func scanText(row scanner, text *string) error { return row.Scan(text) }
 // remain unchanged.
 func (l *Ledger) askOne(ctx context.Context, into []any, query string, args ...any) error {
 	return l.runRead(ctx, func(tx *transaction) error {
-		_, err := tx.maybeRow(into, query, args...)
+		_, err := tx.scanMaybeRow(into, query, args...)
 		return err
 	})
 }
 
-// ask runs a query outside a transaction, and returns its rows. scan reads one row.
-func ask[T any](ctx context.Context, l *Ledger, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {
+// askList runs a query outside a transaction, and returns its rows. readRow reads one row.
+func askList[T any](ctx context.Context, l *Ledger, readRow func(scanner, *T) error, query string, args ...any) (all []T, err error) {
 	err = l.runRead(ctx, func(tx *transaction) error {
-		all, err = collect(tx, scan, query, args...)
+		all, err = queryList(tx, readRow, query, args...)
 		return err
 	})
 	return all, err

@@ -13,12 +13,12 @@ import (
 // the test uses a query that never ends.
 func TestSlowQueryFailsAtTimeoutOrCallerDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := opened(t, InMemory)
+		l := openLedger(t, InMemory)
 		waits := func(tx *transaction) error {
 			<-tx.ctx.Done()
 			return tx.ctx.Err()
 		}
-		for name, question := range map[string]func(context.Context, func(*transaction) error) error{"a transaction": l.tx, "a read": l.runRead} {
+		for name, question := range map[string]func(context.Context, func(*transaction) error) error{"a transaction": l.runTx, "a read": l.runRead} {
 			began := time.Now()
 			err := question(t.Context(), waits)
 			if slow, ok := errors.AsType[*Busy](err); !ok || !errors.Is(slow, context.DeadlineExceeded) || time.Since(began) != AnswerTime {

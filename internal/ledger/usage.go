@@ -69,11 +69,11 @@ const sums = `CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM
 // order was placed, even if they are recorded later.
 func (l *Ledger) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 	statement, args := q.statement()
-	return ask(ctx, l, q.scan, statement, args...)
+	return askList(ctx, l, q.scanUsageRow, statement, args...)
 }
 
-// scan reads a row, and converts day numbers to dates.
-func (q UsageQuery) scan(row scanner, u *Usage) error {
+// scanUsageRow reads a row, and converts day numbers to dates.
+func (q UsageQuery) scanUsageRow(row scanner, u *Usage) error {
 	u.Dimensions = make([]string, len(q.By))
 	into := []any{new(int)}
 	for n := range u.Dimensions {
@@ -102,30 +102,31 @@ func (q UsageQuery) statement() (statement string, args []any) {
 		after = append(after, value)
 	}
 	c, list := &clauses{}, strings.Join(names, ", ")
-	from := q.sources(c)
+	from := q.amountsQuery(c)
 	if len(after) > 1 {
-		c.add("("+list+") > (%s"+strings.Repeat(", %s", len(q.After))+")", after...)
+		c.addCondition("("+list+") > (%s"+strings.Repeat(", %s", len(q.After))+")", after...)
 	}
-	c.add("TRUE GROUP BY "+list+" HAVING SUM(orders) + SUM(unknown) > 0 ORDER BY "+list+" LIMIT %s", q.Most)
+	c.addCondition("TRUE GROUP BY "+list+" HAVING SUM(orders) + SUM(unknown) > 0 ORDER BY "+list+" LIMIT %s", q.Most)
 	return fmt.Sprintf(`SELECT %s, %s FROM (%s) AS chosen WHERE %s`, list, sums, from, c), c.args
 }
 
-// sources returns the query that reads the amounts. It combines the rollups of complete days, the placed orders of incomplete
-// days, and the orders whose outcome is unknown. A query by label reads only the orders table, because rollups have no labels.
-func (q UsageQuery) sources(c *clauses) string {
+// amountsQuery returns the query that reads the amounts. It combines the rollups of complete days, the placed orders of
+// incomplete days, and the orders whose outcome is unknown. A query by label reads only the orders table, because rollups have
+// no labels.
+func (q UsageQuery) amountsQuery(c *clauses) string {
 	start, end := max(0, q.Start.UnixMicro()), min(q.End.UnixMicro(), endOfTime.UnixMicro())
 	if slices.Contains(q.By, ByLabel) {
-		return q.ofOrders(c, "state <> {refused}", "order_time", start, end)
+		return q.ordersQuery(c, "state <> {refused}", "order_time", start, end)
 	}
 	first := min((start+microsecondsOfDay-1)/microsecondsOfDay*microsecondsOfDay, end)
 	last := max(first, end/microsecondsOfDay*microsecondsOfDay)
 	all := []string{
-		q.ofOrders(c, "state = {open} AND retry_time >= 0", "order_time + 0", start, end),
+		q.ordersQuery(c, "state = {open} AND retry_time >= 0", "order_time + 0", start, end),
 		`SELECT 0 AS d0, start_time, owner, caller, model_id, '', orders, failed, 0, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents FROM rollups WHERE ` + q.addTimeRange(c, "TRUE", "start_time", first, last),
 	}
 	for _, part := range [][2]int64{{start, first}, {last, end}} {
 		if part[0] < part[1] {
-			all = append(all, q.ofOrders(c, "state = {placed}", "order_time", part[0], part[1]))
+			all = append(all, q.ordersQuery(c, "state = {placed}", "order_time", part[0], part[1]))
 		}
 	}
 	return strings.Join(all, " UNION ALL ")
@@ -134,20 +135,20 @@ func (q UsageQuery) sources(c *clauses) string {
 // endOfTime is later than the time of any order.
 var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ofOrders returns a query for the amounts of each order that matches the SQL condition and was written from start (inclusive)
-// to end (exclusive). The parameter time is the SQL expression for the time when an order was written.
-func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int64) string {
+// ordersQuery returns a query for the amounts of each order that matches the SQL condition and was written from start
+// (inclusive) to end (exclusive). timeExpr is the SQL expression for the time when an order was written.
+func (q UsageQuery) ordersQuery(c *clauses, condition, timeExpr string, start, end int64) string {
 	label := "''"
 	if slices.Contains(q.By, ByLabel) {
 		label = c.bind("COALESCE((SELECT value FROM labels WHERE order_id = orders.id AND name = %s), '')", q.LabelName)
 	}
-	return `SELECT 0 AS d0, order_time AS start_time, owner, caller, model_id, ` + label + ` AS label, ` + counts + ` FROM orders WHERE ` + q.addTimeRange(c, condition, time, start, end)
+	return `SELECT 0 AS d0, order_time AS start_time, owner, caller, model_id, ` + label + ` AS label, ` + counts + ` FROM orders WHERE ` + q.addTimeRange(c, condition, timeExpr, start, end)
 }
 
-// addTimeRange adds a time range, from start (inclusive) to end (exclusive), to an SQL condition. The parameter time is
-// the SQL expression for the time. If the query has an owner, the condition also selects only the rows of that owner.
-func (q UsageQuery) addTimeRange(c *clauses, condition, time string, start, end int64) string {
-	condition = c.bind(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
+// addTimeRange adds a time range, from start (inclusive) to end (exclusive), to an SQL condition. timeExpr is the SQL
+// expression for the time. If the query has an owner, the condition also selects only the rows of that owner.
+func (q UsageQuery) addTimeRange(c *clauses, condition, timeExpr string, start, end int64) string {
+	condition = c.bind(condition+" AND "+timeExpr+" >= %s AND "+timeExpr+" < %s", start, end)
 	if q.Owner != nil {
 		condition += c.bind(" AND owner = %s", *q.Owner)
 	}

@@ -24,13 +24,13 @@ type reported struct {
 	counts               ledger.Usage
 }
 
-// placeAtRandom writes random orders, whose times are spread over about three months, directly into the database. The
-// parameter many is the number of orders. placeAtRandom returns the orders with their expected contributions to a report. The
-// kinds of amounts have different ranges, so that the test detects swapped columns in a report.
-func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all []reported) {
+// placeAtRandom writes count random orders, whose times are spread over about three months, directly into the database.
+// placeAtRandom returns the orders with their expected contributions to a report. The kinds of amounts have different ranges,
+// so that the test detects swapped columns in a report.
+func placeAtRandom(t *testing.T, url string, count int, random *rand.Rand) (all []reported) {
 	t.Helper()
 	var rows []string
-	for n := range many {
+	for n := range count {
 		o := reported{
 			at:    time.Date(2026, 1, 28, 0, 0, 0, 0, time.UTC).Add(time.Duration(random.Int64N(int64(100 * 24 * time.Hour)))).Truncate(time.Microsecond),
 			owner: fmt.Sprint("owner", random.IntN(3)), caller: fmt.Sprint("Caller-", random.IntN(2)), model: []string{"a/b", "A b", "é"}[random.IntN(3)],

@@ -75,9 +75,9 @@ var comparisons = []comparison{{
 		COALESCE(cost_cents, 0), reserved_cents, unconfirmed_cents, refunded_cents FROM orders WHERE state = {placed}`,
 }}
 
-// query returns a statement that selects the rows with differences. Each row identifies an order, budget or rollup, and
-// contains the recorded value and the sum for each amount.
-func (c comparison) query() string {
+// selectDifferences returns a statement that selects the rows with differences. Each row identifies an order, budget or rollup,
+// and contains the recorded value and the sum for each amount.
+func (c comparison) selectDifferences() string {
 	const key = "order_id, owner, period, start_time, place"
 	each := func(format, separator string) string {
 		var all []string
@@ -94,33 +94,34 @@ func (c comparison) query() string {
 }
 
 // Verify checks that the amounts in the ledger at url equal the sums that they should equal: see [Difference]. It passes each
-// difference to the function differs. Other processes may use the ledger while Verify runs.
-func Verify(ctx context.Context, url string, differs func(Difference)) (Verified, error) {
+// difference to handleDifference. Other processes may use the ledger while Verify runs.
+func Verify(ctx context.Context, url string, handleDifference func(Difference)) (Verified, error) {
 	l, err := OpenReadOnly(ctx, url)
 	if err != nil {
 		return Verified{}, err
 	}
 	defer func() { _ = l.Close() }() // an error does not matter, because nothing was written
-	return l.Verify(ctx, differs)
+	return l.Verify(ctx, handleDifference)
 }
 
-// Verify is like the function [Verify], but checks an open ledger. It reads one snapshot, and has no timeout. In an in-memory
-// ledger, it checks only the orders. It skips the budgets, because they include orders that were deleted from memory.
-func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verified, err error) {
+// Verify is like the package's function [Verify], but checks an open ledger. It reads one snapshot, and has no timeout. In an
+// in-memory ledger, it checks only the orders. It skips the budgets, because they include orders that were deleted from memory.
+func (l *Ledger) Verify(ctx context.Context, handleDifference func(Difference)) (v Verified, err error) {
 	err = l.runOnce(ctx, l.reads, l.dialect.snapshot, func(tx *transaction) error {
-		err := tx.row([]any{&v.Orders, &v.Budgets}, `SELECT (SELECT COUNT(*) FROM orders), (SELECT COUNT(*) FROM budgets)`)
+		err := tx.scanRow([]any{&v.Orders, &v.Budgets}, `SELECT (SELECT COUNT(*) FROM orders), (SELECT COUNT(*) FROM budgets)`)
 		for n, c := range comparisons {
 			if err == nil && (n == 0 || l.IsDurable()) {
-				err = tx.query(func(row scanner) error { return c.scan(row, &v, differs) }, c.query())
+				err = tx.queryRows(func(row scanner) error { return c.scanDifferences(row, &v, handleDifference) }, c.selectDifferences())
 			}
 		}
 		return err
 	})
-	return v, unusable(err)
+	return v, addRemedy(err)
 }
 
-// scan reads a row of the query. It passes each difference in the row to the function differs, and counts the differences in v.
-func (c comparison) scan(row scanner, v *Verified, differs func(Difference)) error {
+// scanDifferences reads a row of the query. It passes each difference in the row to handleDifference, and counts the
+// differences in v.
+func (c comparison) scanDifferences(row scanner, v *Verified, handleDifference func(Difference)) error {
 	d, place, values := Difference{}, "", make([]int64, 2*len(c.amounts))
 	into := []any{&d.Order, &d.Owner, &d.Period, moment{&d.Start}, &place}
 	for n := range values {
@@ -132,7 +133,7 @@ func (c comparison) scan(row scanner, v *Verified, differs func(Difference)) err
 	for n, amount := range c.amounts {
 		if d.Amount, d.Recorded, d.Journal = amount+place, values[2*n], values[2*n+1]; d.Recorded != d.Journal {
 			v.Differences++
-			differs(d)
+			handleDifference(d)
 		}
 	}
 	return nil

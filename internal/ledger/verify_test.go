@@ -21,9 +21,9 @@ func verify(t *testing.T, url string) (looked ledger.Verified, differences []str
 	return looked, differences
 }
 
-// live writes the order with the number n. It records a random outcome and, if the order was placed,
+// writeRandomOrder writes the order with the number n. It records a random outcome and, if the order was placed,
 // random observations of its generation.
-func live(t *testing.T, l *ledger.Ledger, n int, random *rand.Rand) {
+func writeRandomOrder(t *testing.T, l *ledger.Ledger, n int, random *rand.Rand) {
 	t.Helper()
 	r := request(fmt.Sprint("k", n))
 	r.Owner, r.Namespace, r.PriceCents = fmt.Sprint("team", n%3), fmt.Sprint("team", n%3), int64(random.IntN(3)*11)
@@ -52,7 +52,7 @@ func TestTheLedgerEqualsTheSumsOfItsJournal(t *testing.T) {
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
 		for n := range 60 {
-			live(t, l, n, random)
+			writeRandomOrder(t, l, n, random)
 		}
 		l.Exec(t, "UPDATE orders SET leased_until = 0 WHERE state = 1")
 		if looked, differences := verify(t, url); len(differences) > 0 || looked.Orders < 40 || looked.Budgets != 6 {

@@ -26,9 +26,9 @@ func init() {
 		"{month of order_time}", "CAST(strftime('%s', order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000")
 }
 
-// newReplacer returns a replacer for the placeholders in statements. The parameter own lists the placeholders whose
-// replacements depend on the database system, each followed by its replacement.
-func newReplacer(own ...string) *strings.Replacer {
+// newReplacer returns a replacer for the placeholders in statements. replacements lists the placeholders whose replacements
+// depend on the database system, each followed by its replacement.
+func newReplacer(replacements ...string) *strings.Replacer {
 	for name, constant := range map[string]int{
 		"{most open}": MostOpen, "{most refused}": MostRefused,
 		"{open}": int(lifecycle.Open), "{placed}": int(lifecycle.Placed), "{refused}": int(lifecycle.Refused),
@@ -37,7 +37,7 @@ func newReplacer(own ...string) *strings.Replacer {
 		"{waiting}": int(ContentWaiting), "{copied}": int(ContentCopied), "{not copied}": int(ContentFailed), "{doomed}": int(ContentDoomed),
 		"{pending}": int(EventPending), "{sent}": int(EventSent), "{given up}": int(EventGivenUp), "{kept}": int(EventKept),
 	} {
-		own = append(own, name, strconv.Itoa(constant))
+		replacements = append(replacements, name, strconv.Itoa(constant))
 	}
-	return strings.NewReplacer(own...)
+	return strings.NewReplacer(replacements...)
 }

@@ -110,14 +110,14 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 	return g
 }
 
-// isSettled reports whether the cost of a generation that was not deleted is final. The parameter whole is
-// the value of [Observation.Whole] for the latest observation.
-func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duration) bool {
+// isSettled reports whether the cost of a generation that was not deleted is final. isWhole is the value of [Observation.Whole]
+// for the latest observation.
+func (g Observed) isSettled(isWhole bool, now time.Time, refundWindow time.Duration) bool {
 	switch g.Status {
 	case Refunded:
 		return true
 	case Succeeded:
-		return g.Settled || g.Refunded || whole || g.isCharged()
+		return g.Settled || g.Refunded || isWhole || g.isCharged()
 	case Failed:
 		return now.Sub(g.FailedTime) >= refundWindow
 	}

@@ -47,8 +47,8 @@ func TestAmountsStayConsistentAfterEveryObservation(t *testing.T) {
 	walk = func(before seen, names []string) {
 		for name, look := range looks {
 			count++
-			after := before.next(look)
-			if why := after.broken(before, look); why != "" {
+			after := before.nextState(look)
+			if why := after.brokenPromise(before, look); why != "" {
 				t.Fatalf("%s after the observations %q and then %q: %+v, %+v", why, names, name, after.Observed, after.Money())
 			}
 			if look.Status == Refunded && before.Status == Succeeded {
@@ -65,7 +65,7 @@ func TestAmountsStayConsistentAfterEveryObservation(t *testing.T) {
 	}
 }
 
-func (s seen) next(look Observation) seen {
+func (s seen) nextState(look Observation) seen {
 	s.now = s.now.Add(lookEvery)
 	s.Observed = s.After(look, s.now, refundWindow)
 	if look.CostCents != nil {
@@ -83,9 +83,9 @@ func (s seen) next(look Observation) seen {
 	return s
 }
 
-// broken compares the state s with the state before the latest observation. It returns a description of the promise that
+// brokenPromise compares the state s with the state before the latest observation. It returns a description of the promise that
 // the change breaks, or an empty string if it breaks none.
-func (s seen) broken(before seen, look Observation) string {
+func (s seen) brokenPromise(before seen, look Observation) string {
 	m := s.Money()
 	counted := m.SpentCents() + m.ReservedCents
 	switch {

@@ -98,75 +98,75 @@ type Step struct {
 	Answer Answer
 }
 
-// unchanged returns a step that does not change the order.
-func (o Order) unchanged(action Action, answer Answer) Step { return Step{o, action, answer} }
+// unchangedStep returns a step that does not change the order.
+func (o Order) unchangedStep(action Action, answer Answer) Step { return Step{o, action, answer} }
 
-// sendable reports whether another attempt may be sent.
-func (o Order) sendable() bool { return o.State == Open && !o.Expired && !o.Rotated }
+// isSendable reports whether another attempt may be sent.
+func (o Order) isSendable() bool { return o.State == Open && !o.Expired && !o.Rotated }
 
-// lease returns the order with a new lease.
-func (o Order) lease() Order {
+// withNewLease returns the order with a new lease.
+func (o Order) withNewLease() Order {
 	o.Leases++
 	o.Leased, o.Held = true, false
 	return o
 }
 
-// Call returns the step for a call with the order's idempotency key. The parameter same means that the caller's request equals
-// the recorded one.
-func (o Order) Call(same bool) Step {
+// Call returns the step for a call with the order's idempotency key. isSame reports whether the caller's request equals the
+// recorded one.
+func (o Order) Call(isSame bool) Step {
 	switch {
 	case o.State == None || o.State == Refused:
 		return Step{Order{}, Write, Silence}
-	case !same:
-		return o.unchanged(Nothing, Reused)
+	case !isSame:
+		return o.unchangedStep(Nothing, Reused)
 	case o.State == Placed:
-		return o.unchanged(Nothing, Replay)
+		return o.unchangedStep(Nothing, Replay)
 	case o.Leased:
-		return o.unchanged(Wait, Silence)
+		return o.unchangedStep(Wait, Silence)
 	}
-	return o.resend()
+	return o.resendStep()
 }
 
 // Written returns the order to record for the action [Write]. If another order with the same idempotency key was written in the
-// meantime, free is false, and [Order.Call] must be called again.
-func (o Order) Written() (next Order, free bool) {
+// meantime, isFree is false, and [Order.Call] must be called again.
+func (o Order) Written() (next Order, isFree bool) {
 	if o.State == Open || o.State == Placed {
 		return o, false
 	}
-	return Order{State: Open}.lease(), true
+	return Order{State: Open}.withNewLease(), true
 }
 
-// Resume returns the step for the background recovery of orders. It does not resend a held order, whose outcome has been unknown
-// since the ledger was copied or restored.
+// Resume returns the step for the background recovery of orders. It does not resend a held order, whose outcome has been
+// unknown since the ledger was copied or restored.
 func (o Order) Resume() Step {
 	if o.Held {
-		return o.unchanged(Nothing, Silence)
+		return o.unchangedStep(Nothing, Silence)
 	}
-	return o.resend()
+	return o.resendStep()
 }
 
-// resend returns the step that resends an order whose outcome is unknown. If the order may not be resent now, the step changes
-// nothing. [Order.Call] and [Order.Resume] use this step.
-func (o Order) resend() Step {
+// resendStep returns the step that resends an order whose outcome is unknown. If the order may not be resent now, the step
+// changes nothing. [Order.Call] and [Order.Resume] use this step.
+func (o Order) resendStep() Step {
 	switch {
 	case o.State != Open || o.Leased:
-		return o.unchanged(Nothing, Silence)
+		return o.unchangedStep(Nothing, Silence)
 	case o.Expired:
-		return o.unchanged(Nothing, Unresolved)
+		return o.unchangedStep(Nothing, Unresolved)
 	case o.Rotated:
-		return o.unchanged(Nothing, Unknown)
+		return o.unchangedStep(Nothing, Unknown)
 	}
-	return Step{o.lease(), Submit, Silence}
+	return Step{o.withNewLease(), Submit, Silence}
 }
 
 // May reports whether the holder of the given lease may send an attempt. The holder calls May before each attempt, and renews
 // the lease in the same transaction.
-func (o Order) May(lease int) bool { return o.sendable() && o.Leased && o.Leases == lease }
+func (o Order) May(lease int) bool { return o.isSendable() && o.Leased && o.Leases == lease }
 
 // Left returns the step for a caller that disconnects before an outcome is recorded. The step's answer is [Unknown], even if
 // the process that sends the order has already received the outcome. If that process dies before it records the outcome,
 // another process resends the order.
-func (o Order) Left() Step { return o.unchanged(Nothing, Unknown) }
+func (o Order) Left() Step { return o.unchangedStep(Nothing, Unknown) }
 
 // Concluded returns the step for the outcome of all attempts during a lease. The lease may already have ended. If the outcome
 // is [Named], generation is the ID of the generation.
@@ -175,11 +175,11 @@ func (o Order) Concluded(lease int, outcome Outcome, generation string) Step {
 	case outcome == Named:
 		return o.recordGeneration(generation)
 	case o.State == Placed:
-		return o.unchanged(Nothing, Replay)
+		return o.unchangedStep(Nothing, Replay)
 	case o.State == Refused:
-		return o.unchanged(Nothing, NotPlaced)
+		return o.unchangedStep(Nothing, NotPlaced)
 	case o.Leases != lease:
-		return o.unchanged(Nothing, Unknown) // the holder of the later lease records the outcome
+		return o.unchangedStep(Nothing, Unknown) // the holder of the later lease records the outcome
 	}
 	o.Leased = false
 	if outcome == KeyRefused || outcome == TurnedAway && lease == 1 && !o.Held { // no attempt under this lease or an earlier one can have been accepted
@@ -196,9 +196,9 @@ func (o Order) recordGeneration(generation string) Step {
 	switch {
 	case o.State == Placed && o.Generation == generation:
 		o.Resolved = false
-		return o.unchanged(Nothing, Replay)
+		return o.unchangedStep(Nothing, Replay)
 	case o.State == Placed && !o.Resolved:
-		return o.unchanged(Report, Replay)
+		return o.unchangedStep(Report, Replay)
 	case o.State != Open:
 		action = Report
 	}
@@ -210,7 +210,7 @@ func (o Order) recordGeneration(generation string) Step {
 // started none. possible is false if the outcome is known and was not decided by an operator. It is also false while an attempt
 // may be in progress, or while the background recovery may still resend the order.
 func (o Order) Resolve(generation string) (next Order, possible bool) {
-	if !o.Resolved && (o.State != Open || o.Leased || o.sendable() && !o.Held) {
+	if !o.Resolved && (o.State != Open || o.Leased || o.isSendable() && !o.Held) {
 		return o, false
 	}
 	o.State, o.Generation, o.Resolved, o.Held = Refused, generation, true, false

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// broken returns a description of the promise that the world breaks, or an empty string if it breaks none.
-func (w *world) broken() string {
+// brokenPromise returns a description of the promise that the world breaks, or an empty string if it breaks none.
+func (w *world) brokenPromise() string {
 	charges, live := int(w.lost), 0
 	for row, order := range w.rows {
 		charged := w.charges[row] > 0
@@ -25,7 +25,7 @@ func (w *world) broken() string {
 			return "the ledger released the money of an order that was charged"
 		case order.State == Refused && w.late[row]:
 			return "the ledger rejected an order that the catalog may still accept"
-		case order.State == Placed && !w.exists(w.teams[row]):
+		case order.State == Placed && !w.hasGeneration(w.teams[row]):
 			return "the ledger has a generation that the catalog does not have"
 		}
 	}
@@ -44,10 +44,10 @@ func (w *world) broken() string {
 	return ""
 }
 
-// follows compares the world before a step with the world w after it. If the step overwrote a generation or forgot an
-// order, follows returns a description of this. Otherwise, it returns an empty string. A step that restores a backup is
-// exempt from this check.
-func (w *world) follows(before world) string {
+// lossSince compares the world before a step with the world w after it. If the step overwrote a generation or forgot an order,
+// lossSince returns a description of this. Otherwise, it returns an empty string. A step that restores a backup is exempt from
+// this check.
+func (w *world) lossSince(before world) string {
 	if w.restored != before.restored {
 		return ""
 	}
@@ -63,10 +63,10 @@ func (w *world) follows(before world) string {
 	return ""
 }
 
-// concludes simulates a crash of all processes, after which nothing else fails and callers repeat the orders that a
+// canConclude simulates a crash of all processes, after which nothing else fails and callers repeat the orders that a
 // restore has put on hold. It reports whether no promise is broken and every order gets an outcome. Orders that may no
 // longer be sent need no outcome.
-func (w world) concludes() bool {
+func (w world) canConclude() bool {
 	w.replicas = [replicas]replica{} // all running processes crash
 	for row := range w.written {
 		order := w.rows[row]
@@ -76,41 +76,41 @@ func (w world) concludes() bool {
 			step = order.Call(true)
 		}
 		if step.Action == Submit {
-			w.take(row, false)
+			w.receiveRequest(row, false)
 			order = step.Order.Concluded(step.Order.Leases, Named, id).Order
 		}
 		if w.rows[row] = order; order.State == Open && !order.Expired && !order.Rotated {
 			return false
 		}
 	}
-	return w.broken() == ""
+	return w.brokenPromise() == ""
 }
 
 func TestEverySequenceOfEventsKeepsOrderInvariants(t *testing.T) {
 	for name, keyFirst := range map[string]bool{"any catalog": false, "a catalog that checks the key first": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			walk(t, world{keyFirst: keyFirst})
+			visitAllWorlds(t, world{keyFirst: keyFirst})
 		})
 	}
 	t.Run("a restored backup", func(t *testing.T) {
 		t.Parallel()
-		walk(t, world{restores: true})
+		visitAllWorlds(t, world{restores: true})
 	})
 }
 
-// walk visits every world that can be reached from the given one. It fails the test if a step breaks a promise, or if the
-// outcome of an order would stay unknown. It remembers worlds by a 64-bit hash. With two million worlds, a collision is
+// visitAllWorlds visits every world that can be reached from the world start. It fails the test if a step breaks a promise, or
+// if the outcome of an order would stay unknown. It remembers worlds by a 64-bit hash. With two million worlds, a collision is
 // expected once in ten million walks.
-func walk(t *testing.T, from world) {
+func visitAllWorlds(t *testing.T, start world) {
 	seed, steps := maphash.MakeSeed(), 0
-	seen := map[uint64]struct{}{maphash.Comparable(seed, from): {}}
-	for todo := []world{from}; len(todo) > 0; {
+	seen := map[uint64]struct{}{maphash.Comparable(seed, start): {}}
+	for todo := []world{start}; len(todo) > 0; {
 		w := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		w.next(func(after *world) {
+		w.visitNext(func(after *world) {
 			steps++
-			if why := after.broken() + after.follows(w); why != "" {
+			if why := after.brokenPromise() + after.lossSince(w); why != "" {
 				t.Fatalf("%s:\nbefore: %+v\nafter: %+v", why, w, *after)
 			}
 			hash := maphash.Comparable(seed, *after)
@@ -120,7 +120,7 @@ func walk(t *testing.T, from world) {
 			if seen[hash] = struct{}{}; len(seen) > 20_000_000 {
 				t.Fatal("too many states can be reached")
 			}
-			if todo = append(todo, *after); !after.concludes() {
+			if todo = append(todo, *after); !after.canConclude() {
 				t.Fatalf("the outcome stays unknown although all failures have ended: %+v", *after)
 			}
 		})

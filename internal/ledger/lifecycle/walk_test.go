@@ -93,8 +93,8 @@ const (
 	resolved
 )
 
-// row returns a team's latest order and the index of its row, or zeros if the team has no order.
-func (w *world) row(of team) (order Order, at uint8) {
+// latestOrder returns a team's latest order and the index of its row, or zeros if the team has no order.
+func (w *world) latestOrder(of team) (order Order, at uint8) {
 	for row := range w.written {
 		if w.teams[row] == of {
 			order, at = w.rows[row], row
@@ -113,9 +113,9 @@ func (w *world) isLive() bool {
 	return false
 }
 
-// exists reports whether the catalog has a generation under the idempotency key of a team's orders. If the restored backup
-// lacks an order that was charged, exists returns true for both teams.
-func (w *world) exists(of team) bool {
+// hasGeneration reports whether the catalog has a generation under the idempotency key of a team's orders. If the restored
+// backup lacks an order that was charged, hasGeneration returns true for both teams.
+func (w *world) hasGeneration(of team) bool {
 	for row := range w.written {
 		if w.teams[row] == of && w.charges[row] > 0 {
 			return true
@@ -124,18 +124,18 @@ func (w *world) exists(of team) bool {
 	return w.lost > 0
 }
 
-// take models the arrival of an order's request at the catalog. The catalog charges the order unless it already has a
+// receiveRequest models the arrival of an order's request at the catalog. The catalog charges the order unless it already has a
 // generation for the idempotency key under the same API key. rotated is true if the API key has changed since the first
 // attempt.
-func (w *world) take(row uint8, rotated bool) {
-	if !w.exists(w.teams[row]) || w.forgot || rotated {
+func (w *world) receiveRequest(row uint8, rotated bool) {
+	if !w.hasGeneration(w.teams[row]) || w.forgot || rotated {
 		w.charges[row]++
 		w.forgot = false
 	}
 }
 
-// say sends an answer to the replica's caller, if it has one, and makes the replica idle.
-func (w *world) say(r *replica, answer Answer) {
+// sendAnswer sends an answer to the replica's caller, if it has one, and makes the replica idle.
+func (w *world) sendAnswer(r *replica, answer Answer) {
 	switch {
 	case !r.called:
 	case answer == Replay:
@@ -146,25 +146,25 @@ func (w *world) say(r *replica, answer Answer) {
 	*r = replica{}
 }
 
-// next calls the function visit with every world that can directly follow w. For each of these worlds, the methods below call a
-// function named also: it applies a change to a copy of w, and passes the copy to visit.
-func (w world) next(visit func(*world)) {
+// visitNext calls visit with every world that can directly follow w. For each of these worlds, the methods below call
+// visitChanged, which applies a change to a copy of w, and passes the copy to visit.
+func (w world) visitNext(visit func(*world)) {
 	var changed world
-	also := func(change func(*world)) {
+	visitChanged := func(change func(*world)) {
 		changed = w
 		change(&changed)
-		changed.sort()
+		changed.normalize()
 		visit(&changed)
 	}
 	for n := range w.replicas {
-		w.step(n, also)
+		w.stepReplica(n, visitChanged)
 	}
-	w.elsewhere(also)
+	w.visitOutsideEvents(visitChanged)
 }
 
-// sort normalizes the world, so that worlds are equal if they differ only in the order of their replicas or in irrelevant
+// normalize normalizes the world, so that worlds are equal if they differ only in the order of their replicas or in irrelevant
 // values.
-func (w *world) sort() {
+func (w *world) normalize() {
 	for n := range w.replicas {
 		switch r := &w.replicas[n]; r.at {
 		case settled:
@@ -178,13 +178,13 @@ func (w *world) sort() {
 	if w.removed {
 		w.calls = mostCalls // a removed caller can make no further calls
 	}
-	if a, b := w.replicas[0], w.replicas[1]; a.order() > b.order() {
+	if a, b := w.replicas[0], w.replicas[1]; a.ordinal() > b.ordinal() {
 		w.replicas[0], w.replicas[1] = b, a
 	}
 }
 
-// order returns a number that is different for each state of a replica.
-func (r replica) order() (n int) {
+// ordinal returns a number that is different for each state of a replica.
+func (r replica) ordinal() (n int) {
 	for _, part := range []uint8{uint8(r.at), r.row, r.lease, r.tries, r.team} {
 		n = n<<4 | int(part)
 	}
@@ -196,93 +196,94 @@ func (r replica) order() (n int) {
 	return n
 }
 
-// step models each possible next step of replica n.
-func (w world) step(n int, also func(func(*world))) {
+// stepReplica models each possible next step of replica n.
+func (w world) stepReplica(n int, visitChanged func(func(*world))) {
 	r := w.replicas[n]
 	if r.at != idle {
-		also(func(w *world) { w.replicas[n] = replica{} }) // the replica crashes, or it stops without sending a response
+		visitChanged(func(w *world) { w.replicas[n] = replica{} }) // the replica crashes, or it stops without sending a response
 	}
 	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // the caller disconnects while the attempts continue
-		also(func(w *world) {
+		visitChanged(func(w *world) {
 			left := w.replicas[n] // a copy, because the replica itself continues
-			w.say(&left, w.rows[r.row].Left().Answer)
+			w.sendAnswer(&left, w.rows[r.row].Left().Answer)
 		})
 	}
 	switch r.at {
 	case idle:
-		w.begin(n, also)
+		w.beginCall(n, visitChanged)
 	case writing:
-		w.write(n, also)
+		w.writeOrder(n, visitChanged)
 	case checking:
-		w.check(n, also)
+		w.checkAttempt(n, visitChanged)
 	case armed:
-		w.attempt(n, also)
+		w.sendAttempt(n, visitChanged)
 	case settled:
-		w.record(n, also)
+		w.recordOutcome(n, visitChanged)
 	case returning:
-		w.answer(n, also)
+		w.answerRejection(n, visitChanged)
 	case asking:
-		w.refuse(n, also)
+		w.rejectOrder(n, visitChanged)
 	}
 }
 
-// begin models a call to replica n, and the start of a recovery by replica n.
-func (w world) begin(n int, also func(func(*world))) {
+// beginCall models a call to replica n, and the start of a recovery by replica n.
+func (w world) beginCall(n int, visitChanged func(func(*world))) {
 	if w.calls < mostCalls && !w.removed {
-		row, at := w.row(w.team)
-		elsewhere, _ := w.row(1 - w.team)
+		row, at := w.latestOrder(w.team)
+		elsewhere, _ := w.latestOrder(1 - w.team)
 		switch step := row.Call(true); {
 		case elsewhere.State == Open || elsewhere.State == Placed: // the key is in use by an order of the caller's other team
 		case step.Action == Write && w.written < mostRows:
-			also(func(w *world) { w.calls++; w.replicas[n] = replica{at: writing, called: true, team: w.team} })
+			visitChanged(func(w *world) { w.calls++; w.replicas[n] = replica{at: writing, called: true, team: w.team} })
 		case step.Action == Submit && step.Order.Leases <= maxLeases:
-			also(func(w *world) { w.calls++; w.repeat(at); w.leased(n, at, step.Order, true) })
+			visitChanged(func(w *world) { w.calls++; w.repeatOrder(at); w.acquireLease(n, at, step.Order, true) })
 		case step.Answer == Replay:
-			also(func(w *world) { w.calls++; w.toldPlaced[at] = true })
+			visitChanged(func(w *world) { w.calls++; w.toldPlaced[at] = true })
 		}
 	}
 	for row := range w.written {
 		if step := w.rows[row].Resume(); step.Action == Submit && step.Order.Leases <= maxLeases {
-			also(func(w *world) { w.leased(n, row, step.Order, false) })
-			also(func(w *world) { w.rows[row] = step.Order }) // the lease is recorded, but its holder does not receive the response
+			visitChanged(func(w *world) { w.acquireLease(n, row, step.Order, false) })
+			visitChanged(func(w *world) { w.rows[row] = step.Order }) // the lease is recorded, but its holder does not receive the response
 		}
 	}
 }
 
-// repeat models that a caller sends its order again. If a restore has put the order on hold, an earlier check of the account by
-// the operator no longer counts.
-func (w *world) repeat(row uint8) {
+// repeatOrder models that a caller sends its order again. If a restore has put the order on hold, an earlier check of the
+// account by the operator no longer counts.
+func (w *world) repeatOrder(row uint8) {
 	w.gaveUp[row] = false
 	if w.rows[row].Held {
 		w.looked = unseen
 	}
 }
 
-// leased records that replica n has acquired an order's lease.
-func (w *world) leased(n int, row uint8, order Order, called bool) {
+// acquireLease records that replica n has acquired an order's lease.
+func (w *world) acquireLease(n int, row uint8, order Order, called bool) {
 	w.rows[row] = order
 	w.replicas[n] = replica{at: checking, row: row, lease: uint8(order.Leases), called: called}
 }
 
-// write models the commit of an order by replica n. The commit can fail, or it can succeed although its response is lost. The
-// order is not written if any of the teams of the caller has an open or placed order under the same key.
-func (w world) write(n int, also func(func(*world))) {
+// writeOrder models the commit of an order by replica n. The commit can fail, or it can succeed although its response is lost.
+// The order is not written if any of the teams of the caller has an open or placed order under the same key.
+func (w world) writeOrder(n int, visitChanged func(func(*world))) {
 	of := w.replicas[n].team
-	also(func(w *world) { w.replicas[n] = replica{} }) // nothing is committed
-	also(func(w *world) { w.replicas[n].at = asking }) // the order is rejected, because its price is too high or its caller was removed
-	order, free := Order{State: Refused}.Written()     // a new order
-	if w.restored && w.forgot {                        // after a restore, the runbook forbids new orders if the catalog has forgotten the idempotency key
+	visitChanged(func(w *world) { w.replicas[n] = replica{} }) // nothing is committed
+	visitChanged(func(w *world) { w.replicas[n].at = asking }) // the order is rejected, because its price is too high or its caller was removed
+	order, free := Order{State: Refused}.Written()             // a new order
+	if w.restored && w.forgot {                                // after a restore, the runbook forbids new orders if the catalog has forgotten the idempotency key
 		return
 	}
 	if w.isLive() || !free || w.written == mostRows || w.removed { // the key is in use, the caller was removed, or the key already has the maximum number of orders
 		return
 	}
-	also(func(w *world) { w.add(order, of); w.leased(n, w.written-1, order, true) })
-	also(func(w *world) { w.add(order, of); w.replicas[n] = replica{} }) // the commit succeeded, but the replica does not receive the response
+	visitChanged(func(w *world) { w.addOrder(order, of); w.acquireLease(n, w.written-1, order, true) })
+	visitChanged(func(w *world) { w.addOrder(order, of); w.replicas[n] = replica{} }) // the commit succeeded, but the replica does not receive the response
 }
 
-// add writes an order. The operator's earlier check of the account no longer counts, unless it has already led to a decision.
-func (w *world) add(order Order, of team) {
+// addOrder writes an order. The operator's earlier check of the account no longer counts, unless it has already led to a
+// decision.
+func (w *world) addOrder(order Order, of team) {
 	w.rows[w.written], w.teams[w.written] = order, of
 	w.written++
 	if w.looked != resolved {
@@ -290,10 +291,10 @@ func (w *world) add(order Order, of team) {
 	}
 }
 
-// refuse models that replica n rejects an order before writing it. The caller receives not_placed only if no order uses the
-// key.
-func (w world) refuse(n int, also func(func(*world))) {
-	also(func(w *world) {
+// rejectOrder models that replica n rejects an order before writing it. The caller receives not_placed only if no order uses
+// the key.
+func (w world) rejectOrder(n int, visitChanged func(func(*world))) {
+	visitChanged(func(w *world) {
 		r := &w.replicas[n]
 		if !w.isLive() && !w.restored { // after a restore, callers never receive not_placed
 			w.toldFree = w.toldFree || w.charges != [mostRows]uint8{}
@@ -302,19 +303,19 @@ func (w world) refuse(n int, also func(func(*world))) {
 	})
 }
 
-// check decides whether replica n may send an attempt. Otherwise, the replica has finished its attempts.
-func (w world) check(n int, also func(func(*world))) {
+// checkAttempt decides whether replica n may send an attempt. Otherwise, the replica has finished its attempts.
+func (w world) checkAttempt(n int, visitChanged func(func(*world))) {
 	r := w.replicas[n]
 	if !w.rows[r.row].May(int(r.lease)) {
-		also(func(w *world) { w.replicas[n].at = settled })
+		visitChanged(func(w *world) { w.replicas[n].at = settled })
 		return
 	}
-	also(func(w *world) { w.replicas[n].at, w.replicas[n].rotated = armed, w.rows[r.row].Rotated })
+	visitChanged(func(w *world) { w.replicas[n].at, w.replicas[n].rotated = armed, w.rows[r.row].Rotated })
 }
 
-// attempt models each possible result when replica n tries to send a POST. The POST may not be sent, because there is no
+// sendAttempt models each possible result when replica n tries to send a POST. The POST may not be sent, because there is no
 // connection, or because the resend window or the lease has ended since the last check.
-func (w world) attempt(n int, also func(func(*world))) {
+func (w world) sendAttempt(n int, visitChanged func(func(*world))) {
 	row, rotated := w.replicas[n].row, w.replicas[n].rotated
 	after := func(w *world) *replica {
 		r := &w.replicas[n]
@@ -324,21 +325,21 @@ func (w world) attempt(n int, also func(func(*world))) {
 		}
 		return r
 	}
-	also(func(w *world) { after(w) }) // the POST is not sent: there is no connection, or the resend window or the lease has ended
+	visitChanged(func(w *world) { after(w) }) // the POST is not sent: there is no connection, or the resend window or the lease has ended
 	if order := w.rows[row]; order.Expired || !order.Leased || order.Leases != int(w.replicas[n].lease) {
 		return
 	}
 	left := func(change func(*world, *replica)) {
-		also(func(w *world) {
+		visitChanged(func(w *world) {
 			w.sent[row], w.unasked = true, w.unasked || w.gaveUp[row]
 			change(w, after(w))
 		})
 	}
-	left(func(w *world, r *replica) { w.take(row, rotated); r.named, r.at = true, settled })
-	left(func(w *world, r *replica) { w.take(row, rotated); r.uncertain = true }) // the response is lost
-	left(func(w *world, r *replica) { w.late[row] = true; r.uncertain = true })   // the catalog may accept the request later
-	left(func(w *world, r *replica) { r.uncertain = true })                       // the catalog never receives the request
-	if !w.keyFirst || !w.exists(w.teams[row]) && !w.late[row] {
+	left(func(w *world, r *replica) { w.receiveRequest(row, rotated); r.named, r.at = true, settled })
+	left(func(w *world, r *replica) { w.receiveRequest(row, rotated); r.uncertain = true }) // the response is lost
+	left(func(w *world, r *replica) { w.late[row] = true; r.uncertain = true })             // the catalog may accept the request later
+	left(func(w *world, r *replica) { r.uncertain = true })                                 // the catalog never receives the request
+	if !w.keyFirst || !w.hasGeneration(w.teams[row]) && !w.late[row] {
 		left(func(w *world, r *replica) { r.refused, r.at = true, settled }) // the catalog rejects the request, even if an order exists
 	}
 }
@@ -356,80 +357,81 @@ func (w world) outcome(r replica) Outcome {
 	return TurnedAway // the order was rejected or never sent
 }
 
-// record models each possible result of committing the outcome: the commit fails, it succeeds, or it succeeds but its response
-// is lost. After a lost response, the replica may record the outcome again.
-func (w world) record(n int, also func(func(*world))) {
+// recordOutcome models each possible result of committing the outcome: the commit fails, it succeeds, or it succeeds but its
+// response is lost. After a lost response, the replica may record the outcome again.
+func (w world) recordOutcome(n int, visitChanged func(func(*world))) {
 	r := w.replicas[n]
-	also(func(w *world) { w.say(&w.replicas[n], Unknown) }) // the outcome is not committed
+	visitChanged(func(w *world) { w.sendAnswer(&w.replicas[n], Unknown) }) // the outcome is not committed
 	step := w.rows[r.row].Concluded(int(r.lease), w.outcome(r), id)
 	landed := func(w *world) { w.rows[r.row], w.fault = step.Order, w.fault || step.Action == Report }
-	also(func(w *world) { landed(w); w.say(&w.replicas[n], Unknown) }) // the commit succeeded but its response was lost, and the replica reports Unknown
-	also(landed)                                                       // the commit succeeded but its response was lost, and the replica records the outcome again
-	also(func(w *world) {
+	visitChanged(func(w *world) { landed(w); w.sendAnswer(&w.replicas[n], Unknown) }) // only the response was lost, and the replica reports Unknown
+	visitChanged(landed)                                                              // only the response was lost, and the replica records the outcome again
+	visitChanged(func(w *world) {
 		if landed(w); r.called && step.Answer == NotPlaced {
 			w.replicas[n].at = returning
 			return
 		}
-		w.say(&w.replicas[n], step.Answer)
+		w.sendAnswer(&w.replicas[n], step.Answer)
 	})
 }
 
-// answer models the response to the caller of a rejected order. The response is NotPlaced, or Unknown if another order already
-// uses the key.
-func (w world) answer(n int, also func(func(*world))) {
-	also(func(w *world) {
+// answerRejection models the response to the caller of a rejected order. The response is NotPlaced, or Unknown if another order
+// already uses the key.
+func (w world) answerRejection(n int, visitChanged func(func(*world))) {
+	visitChanged(func(w *world) {
 		answer := NotPlaced
 		if w.isLive() {
 			answer = Unknown
 		}
-		w.say(&w.replicas[n], answer)
+		w.sendAnswer(&w.replicas[n], answer)
 	})
 }
 
-// elsewhere models each possible event outside the replicas, such as the expiry of a lease or the late arrival of a request.
-func (w world) elsewhere(also func(func(*world))) {
+// visitOutsideEvents models each possible event outside the replicas, such as the expiry of a lease or the late arrival of a
+// request.
+func (w world) visitOutsideEvents(visitChanged func(func(*world))) {
 	for row := range w.written {
 		if w.late[row] {
-			also(func(w *world) { w.late[row] = false; w.take(row, false) })
-			also(func(w *world) { w.late[row] = false })
+			visitChanged(func(w *world) { w.late[row] = false; w.receiveRequest(row, false) })
+			visitChanged(func(w *world) { w.late[row] = false })
 		}
 		if w.rows[row].Leased {
-			also(func(w *world) { w.rows[row].Leased = false }) // the lease expires, possibly unnoticed by its holder
+			visitChanged(func(w *world) { w.rows[row].Leased = false }) // the lease expires, possibly unnoticed by its holder
 		}
 	}
-	w.quiet(also)
-	w.resolve(also)
+	w.waitLong(visitChanged)
+	w.decideOrder(visitChanged)
 	if w.restores {
-		w.restore(also)
+		w.restoreBackup(visitChanged)
 		return
 	}
 	if w.keyFirst { // a catalog that checks the idempotency key first is not affected by a change of the API key or the team
 		return
 	}
 	if !w.rotated {
-		also(func(w *world) {
+		visitChanged(func(w *world) {
 			w.rotated = true
 			for row := range w.written {
 				w.rows[row].Rotated = true
 			}
 		})
 	}
-	if w.team == 0 && !w.removed && w.quotes() { // a change of the team or a removal matters only while an order is quoted
-		also(func(w *world) { w.team = 1 })
-		also(func(w *world) { w.removed = true })
+	if w.team == 0 && !w.removed && w.isQuoting() { // a change of the team or a removal matters only while an order is quoted
+		visitChanged(func(w *world) { w.team = 1 })
+		visitChanged(func(w *world) { w.removed = true })
 	}
 }
 
-// restore models the creation of a backup of the ledger, and the restore of this backup. Before the restore, all processes
-// stop, and no request is in flight.
-func (w world) restore(also func(func(*world))) {
+// restoreBackup models the creation of a backup of the ledger, and the restore of this backup. Before the restore, all
+// processes stop, and no request is in flight.
+func (w world) restoreBackup(visitChanged func(func(*world))) {
 	if !w.restored && w.backup == (backup{}) && w.written == 1 && w.rows[0].State == Open {
-		also(func(w *world) { w.backup = backup{w.rows, w.written} })
+		visitChanged(func(w *world) { w.backup = backup{w.rows, w.written} })
 	}
-	if w.backup == (backup{}) || !w.calm() {
+	if w.backup == (backup{}) || !w.isCalm() {
 		return
 	}
-	also(func(w *world) {
+	visitChanged(func(w *world) {
 		expired := false // whether the resend window of this row or a later row has expired; if so, all earlier windows have expired too
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
@@ -448,24 +450,24 @@ func (w world) restore(also func(func(*world))) {
 	})
 }
 
-// quotes reports whether an order is being quoted.
-func (w *world) quotes() bool { return w.replicas[0].at == writing || w.replicas[1].at == writing }
+// isQuoting reports whether an order is being quoted.
+func (w *world) isQuoting() bool { return w.replicas[0].at == writing || w.replicas[1].at == writing }
 
-// calm reports whether no request is in flight.
-func (w *world) calm() bool { return w.late == [mostRows]bool{} }
+// isCalm reports whether no request is in flight.
+func (w *world) isCalm() bool { return w.late == [mostRows]bool{} }
 
-// quiet models events after a long wait. The resend window can end, even while a replica is paused. Afterwards, the catalog can
-// forget the idempotency key if no request is in flight. An operator can check the account, and decide in a later step.
-func (w world) quiet(also func(func(*world))) {
+// waitLong models events after a long wait. The resend window can end, even while a replica is paused. Afterwards, the catalog
+// can forget the idempotency key if no request is in flight. An operator can check the account, and decide in a later step.
+func (w world) waitLong(visitChanged func(func(*world))) {
 	if w.written == 0 {
 		return
 	}
 	row := w.written - 1
 	order := w.rows[row]
 	if !order.Expired {
-		also(func(w *world) { w.rows[row].Expired = true })
-	} else if w.calm() && !w.forgot {
-		also(func(w *world) { w.forgot = true })
+		visitChanged(func(w *world) { w.rows[row].Expired = true })
+	} else if w.isCalm() && !w.forgot {
+		visitChanged(func(w *world) { w.forgot = true })
 	}
 	for _, r := range w.replicas {
 		if r.at == armed && !order.Expired {
@@ -473,11 +475,11 @@ func (w world) quiet(also func(func(*world))) {
 		}
 	}
 	generation := ""
-	if w.exists(w.teams[row]) {
+	if w.hasGeneration(w.teams[row]) {
 		generation = id
 	}
-	if _, possible := order.Resolve(generation); w.calm() && possible && w.looked == unseen {
-		also(func(w *world) {
+	if _, possible := order.Resolve(generation); w.isCalm() && possible && w.looked == unseen {
+		visitChanged(func(w *world) {
 			if w.looked = seenNone; generation != "" {
 				w.looked = seenOne
 			}
@@ -485,8 +487,8 @@ func (w world) quiet(also func(func(*world))) {
 	}
 }
 
-// resolve models the operator's decision after the latest check of the account.
-func (w world) resolve(also func(func(*world))) {
+// decideOrder models the operator's decision after the latest check of the account.
+func (w world) decideOrder(visitChanged func(func(*world))) {
 	if w.written == 0 || w.looked != seenOne && w.looked != seenNone {
 		return
 	}
@@ -495,6 +497,6 @@ func (w world) resolve(also func(func(*world))) {
 		generation = id
 	}
 	if order, possible := w.rows[row].Resolve(generation); possible {
-		also(func(w *world) { w.looked, w.rows[row] = resolved, order })
+		visitChanged(func(w *world) { w.looked, w.rows[row] = resolved, order })
 	}
 }
