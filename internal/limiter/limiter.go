@@ -112,8 +112,8 @@ func (l *Limiter) SetPollRate(perSecond float64) {
 	l.polls.SetBurst(max(1, int(perSecond)))
 }
 
-// Acquire waits for a permit, which the caller must release. It returns an [*Error] if the request is a new order and the
-// daily cap is reached. It also returns an [*Error] as soon as it is known that the request cannot start before the deadline of ctx.
+// Acquire waits for a permit, which the caller must release. It returns an [*Error] if the request is a new order and the daily
+// cap is reached. It also returns an [*Error] as soon as it is known that the request cannot start before the deadline of ctx.
 // If ctx is canceled, it returns the cancellation cause.
 func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
 	if ctx.Err() != nil {
@@ -125,7 +125,7 @@ func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
 		select {
 		case <-w.decided:
 		case <-ctx.Done():
-			l.abandon(ctx, w)
+			l.abandonRequest(ctx, w)
 		}
 	}
 	if w.err != nil {
@@ -144,18 +144,18 @@ func (l *Limiter) enqueue(w *Permit) {
 	if len(l.queue.waiting) == 0 {
 		l.busy, l.starts = now, 0
 	}
-	l.queue.add(w)
-	if err := cmp.Or(l.rejection(w, now), l.lateness(w, now)); err != nil {
-		l.queue.decide(w, err)
+	l.queue.addRequest(w)
+	if err := cmp.Or(l.checkRejection(w, now), l.checkWait(w, now)); err != nil {
+		l.queue.decideRequest(w, err)
 	}
-	if l.grant(now); w.granted.IsZero() && w.err == nil {
+	if l.grantPermits(now); w.granted.IsZero() && w.err == nil {
 		w.decided = make(chan struct{})
 	}
 }
 
-// rejection returns an error in two cases: the request is a new order that the daily cap does not allow now, or the current
-// pause ends after the request's deadline.
-func (l *Limiter) rejection(w *Permit, now time.Time) error {
+// checkRejection returns an error in two cases: the request is a new order that the daily cap does not allow now, or the
+// current pause ends after the request's deadline.
+func (l *Limiter) checkRejection(w *Permit, now time.Time) error {
 	switch {
 	case w.isNewOrder() && l.cap.isClosed(now):
 		return &Error{Capped: true}
@@ -165,8 +165,8 @@ func (l *Limiter) rejection(w *Permit, now time.Time) error {
 	return nil
 }
 
-// lateness returns an error if the request is a read that is expected to wait in the queue beyond its deadline.
-func (l *Limiter) lateness(w *Permit, now time.Time) error {
+// checkWait returns an error if the request is a read that is expected to wait in the queue beyond its deadline.
+func (l *Limiter) checkWait(w *Permit, now time.Time) error {
 	if w.Class != Read || w.deadline.IsZero() || l.starts < minStarts {
 		return nil
 	}
@@ -180,22 +180,22 @@ func (l *Limiter) lateness(w *Permit, now time.Time) error {
 // newError returns the error for a request that got no permit. RetryAfter is the remaining time of the pause, but at least
 // firstPause.
 func (l *Limiter) newError(now time.Time) *Error {
-	return &Error{RetryAfter: max(firstPause, l.pause.remaining(now))}
+	return &Error{RetryAfter: max(firstPause, l.pause.remainingTime(now))}
 }
 
-// review rejects the queued requests that the daily cap no longer allows, or whose deadlines are before the end of the
+// rejectLate rejects the queued requests that the daily cap no longer allows, or whose deadlines are before the end of the
 // pause.
-func (l *Limiter) review(now time.Time) {
+func (l *Limiter) rejectLate(now time.Time) {
 	for _, w := range slices.Clone(l.queue.waiting) {
-		if err := l.rejection(w, now); err != nil {
-			l.queue.decide(w, err)
+		if err := l.checkRejection(w, now); err != nil {
+			l.queue.decideRequest(w, err)
 		}
 	}
 }
 
-// abandon removes a request from the queue because its context is done. It does nothing if the request was granted or rejected
-// in the meantime.
-func (l *Limiter) abandon(ctx context.Context, w *Permit) {
+// abandonRequest removes a request from the queue because its context is done. It does nothing if the request was granted or
+// rejected in the meantime.
+func (l *Limiter) abandonRequest(ctx context.Context, w *Permit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := context.Cause(ctx)
@@ -203,15 +203,15 @@ func (l *Limiter) abandon(ctx context.Context, w *Permit) {
 		err = l.newError(time.Now())
 	}
 	if w.granted.IsZero() && w.err == nil {
-		l.queue.decide(w, err)
+		l.queue.decideRequest(w, err)
 	}
 }
 
-// grant grants every permit that is available, and sets a timer for the time when it must check again.
-func (l *Limiter) grant(now time.Time) {
-	w, check := l.next(now)
-	for ; w != nil; w, check = l.next(now) {
-		l.start(w, now)
+// grantPermits grants every permit that is available, and sets a timer for the time when it must check again.
+func (l *Limiter) grantPermits(now time.Time) {
+	w, check := l.nextRequest(now)
+	for ; w != nil; w, check = l.nextRequest(now) {
+		l.startRequest(w, now)
 	}
 	if l.timer != nil {
 		l.timer.Stop()
@@ -220,22 +220,22 @@ func (l *Limiter) grant(now time.Time) {
 		l.timer = time.AfterFunc(check, func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.grant(time.Now())
+			l.grantPermits(time.Now())
 		})
 	}
 }
 
-// next returns the request that starts next, or nil if no request may start yet. Then check is the time after which the queue
-// must be checked again. Zero means that no timer is needed, because a request must first arrive or end.
-func (l *Limiter) next(now time.Time) (_ *Permit, check time.Duration) {
+// nextRequest returns the request that starts next, or nil if no request may start yet. Then check is the time after which the
+// queue must be checked again. Zero means that no timer is needed, because a request must first arrive or end.
+func (l *Limiter) nextRequest(now time.Time) (_ *Permit, check time.Duration) {
 	if len(l.queue.waiting) == 0 || l.pause.probe != nil || l.inFlight >= int(l.limit) {
 		return nil, 0
 	}
-	if left := l.pause.remaining(now); left > 0 {
+	if left := l.pause.remainingTime(now); left > 0 {
 		return nil, left
 	}
 	delay, free, reserved := l.pollDelay(1, now), int(l.limit)-l.inFlight, int(l.limit)/reservedPart
-	return l.queue.next(func(w *Permit) bool {
+	return l.queue.nextRequest(func(w *Permit) bool {
 		return (w.Class != Poll || delay == 0) && (w.owner.inFlight < fewInFlight || free > reserved)
 	}), delay
 }
@@ -246,8 +246,8 @@ func (l *Limiter) pollDelay(n int, now time.Time) time.Duration {
 	return max(0, time.Duration(missing/float64(l.polls.Limit())*float64(time.Second)))
 }
 
-// start grants a permit and records that the request has started.
-func (l *Limiter) start(w *Permit, now time.Time) {
+// startRequest grants a permit and records that the request has started.
+func (l *Limiter) startRequest(w *Permit, now time.Time) {
 	w.granted, w.pauses = now, l.pause.count
 	if l.pause.closed {
 		l.pause.probe = w
@@ -257,9 +257,9 @@ func (l *Limiter) start(w *Permit, now time.Time) {
 	}
 	l.inFlight++
 	l.starts++
-	l.queue.start(w)
+	l.queue.startRequest(w)
 	if w.probesCap = w.isNewOrder() && l.cap.isReached(now); w.probesCap {
 		l.cap.nextProbe = now.Add(capInterval)
-		l.review(now) // rejects the new orders in the queue: until nextProbe, no other order may probe the daily cap
+		l.rejectLate(now) // rejects the new orders in the queue: until nextProbe, no other order may probe the daily cap
 	}
 }

@@ -33,9 +33,9 @@ func tryFor(t *testing.T, timeout time.Duration, l *limiter.Limiter, r limiter.R
 	return l.Acquire(ctx, r)
 }
 
-// start enqueues the requests in order. When a request gets its permit, start sends the owner and class of the request
-// to the returned channel, and releases the permit.
-func start(t *testing.T, l *limiter.Limiter, requests ...limiter.Request) <-chan string {
+// startRequests enqueues the requests in order. When a request gets its permit, startRequests sends the owner and class of the
+// request to the returned channel, and releases the permit.
+func startRequests(t *testing.T, l *limiter.Limiter, requests ...limiter.Request) <-chan string {
 	t.Helper()
 	started := make(chan string, len(requests))
 	for _, r := range requests {
@@ -52,8 +52,8 @@ func start(t *testing.T, l *limiter.Limiter, requests ...limiter.Request) <-chan
 	return started
 }
 
-// receive returns the next n strings from a channel that the function start returned.
-func receive(n int, started <-chan string) (names []string) {
+// receiveNames returns the next n strings from a channel that startRequests returned.
+func receiveNames(n int, started <-chan string) (names []string) {
 	for range n {
 		names = append(names, <-started)
 	}
@@ -273,9 +273,9 @@ func TestLimiterPrioritizesOrdersOverReadsAndPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter.New(1)
 		held := acquire(t, l, limiter.Request{})
-		started := start(t, l, limiter.Request{Owner: "a", Class: limiter.Poll}, limiter.Request{Owner: "a", Class: limiter.Read}, limiter.Request{Owner: "a"})
+		started := startRequests(t, l, limiter.Request{Owner: "a", Class: limiter.Poll}, limiter.Request{Owner: "a", Class: limiter.Read}, limiter.Request{Owner: "a"})
 		held.Release(limiter.Result{})
-		if got := receive(3, started); !slices.Equal(got, []string{"a order", "a read", "a poll"}) {
+		if got := receiveNames(3, started); !slices.Equal(got, []string{"a order", "a read", "a poll"}) {
 			t.Errorf("requests started in the order %v", got)
 		}
 	})
@@ -286,12 +286,12 @@ func TestLimiterReportsOldestWaitingRequest(t *testing.T) {
 		l, arrived := limiter.New(1), time.Now()
 		held := acquire(t, l, limiter.Request{})
 		time.Sleep(time.Second)
-		started := start(t, l, limiter.Request{Owner: "a", Class: limiter.Read}, limiter.Request{Owner: "a", Class: limiter.Read, Arrived: arrived}, limiter.Request{Owner: "b"})
+		started := startRequests(t, l, limiter.Request{Owner: "a", Class: limiter.Read}, limiter.Request{Owner: "a", Class: limiter.Read, Arrived: arrived}, limiter.Request{Owner: "b"})
 		if w := l.State().Waiting; len(w) != 2 || w[0] != (limiter.Waiting{Owner: "a", Class: limiter.Read, Count: 2, Since: arrived}) {
 			t.Errorf("the waiting requests are %+v", w)
 		}
 		held.Release(limiter.Result{})
-		receive(3, started)
+		receiveNames(3, started)
 	})
 }
 
@@ -325,7 +325,7 @@ func TestPollsStayWithinConfiguredRate(t *testing.T) {
 		l, began := limiter.New(8), time.Now()
 		l.SetPollRate(2)
 		acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 10 * time.Second})
-		started := start(t, l, slices.Repeat([]limiter.Request{{Class: limiter.Poll}}, 6)...)
+		started := startRequests(t, l, slices.Repeat([]limiter.Request{{Class: limiter.Poll}}, 6)...)
 		if n, _ := l.Polls(); n != 0 {
 			t.Errorf("%d polls may start during a pause", n)
 		}
@@ -340,7 +340,7 @@ func TestPollsStayWithinConfiguredRate(t *testing.T) {
 		l = limiter.New(1)
 		l.SetPollRate(2)
 		held := acquire(t, l, limiter.Request{})
-		started = start(t, l, limiter.Request{Class: limiter.Poll})
+		started = startRequests(t, l, limiter.Request{Class: limiter.Poll})
 		if n, _ := l.Polls(); n != 1 {
 			t.Errorf("%d more polls may start while one waits, want 1", n)
 		}
@@ -433,7 +433,7 @@ func TestInFlightLimitAdaptsToResponses(t *testing.T) {
 			}
 		}
 		check("the start", 16)
-		receive(400, start(t, l, slices.Repeat([]limiter.Request{{}}, 400)...))
+		receiveNames(400, startRequests(t, l, slices.Repeat([]limiter.Request{{}}, 400)...))
 		check("requests that did not wait", 16)
 		acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Unavailable, RetryAfter: time.Second})
 		acquire(t, l, limiter.Request{}).Release(limiter.Result{})
@@ -445,11 +445,11 @@ func TestInFlightLimitAdaptsToResponses(t *testing.T) {
 		for n := range 4 {
 			held = append(held, acquire(t, l, limiter.Request{Owner: fmt.Sprint(n)}))
 		}
-		started := start(t, l, slices.Repeat([]limiter.Request{{}}, 9000)...)
+		started := startRequests(t, l, slices.Repeat([]limiter.Request{{}}, 9000)...)
 		for _, p := range held {
 			p.Release(limiter.Result{})
 		}
-		receive(9000, started)
+		receiveNames(9000, started)
 		check("many requests that waited", limiter.MaxInFlight)
 	})
 }

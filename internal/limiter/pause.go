@@ -21,13 +21,13 @@ type pause struct {
 	row    int     // number of consecutive pauses; reset when the catalog has served or rejected a probe
 }
 
-// remaining returns the remaining time of the pause.
-func (p *pause) remaining(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
+// remainingTime returns the remaining time of the pause.
+func (p *pause) remainingTime(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
 
-// begin starts or extends a pause after a request with the result r. If isLate is true, the request was sent before
+// beginPause starts or extends a pause after a request with the result r. If isLate is true, the request was sent before
 // the latest pause began. Such a late result does not count as another pause, and extends the current one only if
 // the catalog requests a later end.
-func (p *pause) begin(r Result, isLate bool, now time.Time) {
+func (p *pause) beginPause(r Result, isLate bool, now time.Time) {
 	length := min(r.RetryAfter, askedPause)
 	if length <= 0 && !isLate {
 		length = min(firstPause<<min(p.row, maxDoubles), ownPause)
@@ -41,10 +41,10 @@ func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	}
 }
 
-// end handles the outcome o of a request if the request was the probe after a pause. If the catalog has served or
+// endProbe handles the outcome o of a request if the request was the probe after a pause. If the catalog has served or
 // rejected the probe, the pause is over, unless a late result has extended it. If the probe has failed, the pause
 // starts again.
-func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
+func (p *pause) endProbe(permit *Permit, o Outcome, now time.Time) {
 	if p.probe != permit {
 		return
 	}
@@ -52,9 +52,9 @@ func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	switch o {
 	case Throttled, Unavailable, Abandoned, Unused:
 	case Failed: // the other requests would fail too, so the pause starts again
-		p.begin(Result{Outcome: p.reason}, false, now)
+		p.beginPause(Result{Outcome: p.reason}, false, now)
 	default: // a late result may have extended the pause
-		if p.closed = p.remaining(now) > 0; !p.closed {
+		if p.closed = p.remainingTime(now) > 0; !p.closed {
 			p.row = 0
 		}
 	}
@@ -70,7 +70,7 @@ func (d *dailyCap) isReached(now time.Time) bool { return now.Before(d.until) }
 // order may be sent as a probe.
 func (d *dailyCap) isClosed(now time.Time) bool { return d.isReached(now) && now.Before(d.nextProbe) }
 
-func (d *dailyCap) reach(now time.Time) {
+func (d *dailyCap) reachCap(now time.Time) {
 	const day = 24 * time.Hour
 	d.nextProbe, d.until = now.Add(capInterval), now.Truncate(day).Add(day)
 }

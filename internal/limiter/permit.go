@@ -57,18 +57,18 @@ func (p *Permit) Release(r Result) {
 		return
 	}
 	p.released = true
-	l.adapt(p, r.Outcome)
+	l.adaptLimit(p, r.Outcome)
 	l.inFlight--
-	l.queue.end(p.owner, now.Sub(p.granted), r.isServed())
-	l.learn(p, r, now)
-	l.grant(now)
+	l.queue.endRequest(p.owner, now.Sub(p.granted), r.isServed())
+	l.learnFrom(p, r, now)
+	l.grantPermits(now)
 }
 
-// adapt changes the limit on requests in flight. A success raises the limit if other requests are waiting. The increase is
+// adaptLimit changes the limit on requests in flight. A success raises the limit if other requests are waiting. The increase is
 // small, because each 429 costs the time of a pause and of the probe that follows it. A 429 lowers the limit to a fraction of
 // the current number of requests in flight. But a 429 for a request that started before the latest pause, or for the probe
 // after that pause, does not change the limit.
-func (l *Limiter) adapt(p *Permit, o Outcome) {
+func (l *Limiter) adaptLimit(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && len(l.queue.waiting) > 0:
 		l.limit = min(l.max, l.limit+increase/l.limit)
@@ -77,13 +77,13 @@ func (l *Limiter) adapt(p *Permit, o Outcome) {
 	}
 }
 
-// learn updates the pause, the daily cap and the number of consecutive failures from the result of a request.
-func (l *Limiter) learn(p *Permit, r Result, now time.Time) {
+// learnFrom updates the pause, the daily cap and the number of consecutive failures from the result of a request.
+func (l *Limiter) learnFrom(p *Permit, r Result, now time.Time) {
 	switch {
 	case p.probesCap && !r.isServed():
 		l.cap.nextProbe = now // the probe did not show whether the cap still applies, so another order may probe it immediately
 	case r.Outcome == Capped && (p.isNewOrder() || !l.cap.isReached(now)): // the rejection of a resend must not delay the next probe
-		l.cap.reach(now)
+		l.cap.reachCap(now)
 	case r.Outcome == Failed:
 		l.failures++
 	case r.Outcome == Passed:
@@ -92,10 +92,10 @@ func (l *Limiter) learn(p *Permit, r Result, now time.Time) {
 		}
 	}
 	if r.asksForPause() {
-		l.pause.begin(r, p.pauses != l.pause.count, now)
+		l.pause.beginPause(r, p.pauses != l.pause.count, now)
 	}
-	l.pause.end(p, r.Outcome, now)
+	l.pause.endProbe(p, r.Outcome, now)
 	if r.asksForPause() || r.Outcome == Capped {
-		l.review(now)
+		l.rejectLate(now)
 	}
 }

@@ -33,9 +33,9 @@ type owner struct {
 	waiting  int
 }
 
-// add adds a request to the queue. An owner gains no priority from a time without waiting requests. A new owner is
+// addRequest adds a request to the queue. An owner gains no priority from a time without waiting requests. A new owner is
 // treated as if it had just started a request, so that new owners delay the existing owners only briefly.
-func (q *queue) add(w *Permit) {
+func (q *queue) addRequest(w *Permit) {
 	weight := cmp.Or(w.Weight, 1)
 	o := q.owners[w.Owner]
 	if o == nil {
@@ -54,9 +54,9 @@ func (q *queue) add(w *Permit) {
 	q.waiting = append(q.waiting, w)
 }
 
-// next returns the first request, in the order defined by isBefore, for which mayStart returns true. It returns nil if
+// nextRequest returns the first request, in the order defined by isBefore, for which mayStart returns true. It returns nil if
 // there is no such request.
-func (q *queue) next(mayStart func(*Permit) bool) (next *Permit) {
+func (q *queue) nextRequest(mayStart func(*Permit) bool) (next *Permit) {
 	for _, w := range q.waiting {
 		if mayStart(w) && (next == nil || w.isBefore(next)) {
 			next = w
@@ -82,18 +82,18 @@ func (q *queue) countBefore(own *owner) (n float64) {
 	return n - 1
 }
 
-// start removes a request from the queue when it starts. It raises the owner's tag (see [queue]), as if the request
-// took the mean time in flight. When the request ends, [queue.end] corrects the tag.
-func (q *queue) start(w *Permit) {
+// startRequest removes a request from the queue when it starts. It raises the owner's tag (see [queue]), as if the request took
+// the mean time in flight. When the request ends, [queue.endRequest] corrects the tag.
+func (q *queue) startRequest(w *Permit) {
 	q.now = max(q.now, w.owner.tag)
 	w.owner.tag += 1 / w.owner.weight
 	w.owner.inFlight++
-	q.decide(w, nil)
+	q.decideRequest(w, nil)
 }
 
-// end corrects the owner's tag (see [queue]) when a request ends, because the price of a request depends on its time
+// endRequest corrects the owner's tag (see [queue]) when a request ends, because the price of a request depends on its time
 // in flight. If served is false, the price is zero.
-func (q *queue) end(o *owner, took time.Duration, served bool) {
+func (q *queue) endRequest(o *owner, took time.Duration, served bool) {
 	o.inFlight--
 	if !served {
 		o.tag -= 1 / o.weight
@@ -106,9 +106,9 @@ func (q *queue) end(o *owner, took time.Duration, served bool) {
 	}
 }
 
-// decide removes a request from the queue and wakes the goroutine that waits for its permit. If err is nil, the permit
+// decideRequest removes a request from the queue and wakes the goroutine that waits for its permit. If err is nil, the permit
 // is granted. Otherwise, the request is rejected with err.
-func (q *queue) decide(w *Permit, err error) {
+func (q *queue) decideRequest(w *Permit, err error) {
 	at := slices.Index(q.waiting, w)
 	q.waiting = slices.Delete(q.waiting, at, at+1)
 	w.owner.waiting--

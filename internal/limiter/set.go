@@ -29,7 +29,7 @@ func (s *Set) Of(key string) *Limiter {
 	defer s.mu.Unlock()
 	l := s.limiters[key]
 	if l == nil {
-		s.prune(now)
+		s.removeIdle(now)
 		l = New(MaxInFlight)
 		l.limit = firstInFlight
 		s.limiters[key] = l
@@ -38,8 +38,8 @@ func (s *Set) Of(key string) *Limiter {
 	return l
 }
 
-// prune removes idle limiters if the set has at least pruneAt limiters. The caller must hold mu.
-func (s *Set) prune(now time.Time) {
+// removeIdle removes idle limiters if the set has at least pruneAt limiters. The caller must hold mu.
+func (s *Set) removeIdle(now time.Time) {
 	if len(s.limiters) < s.pruneAt {
 		return
 	}

@@ -26,10 +26,10 @@ type catalog struct {
 	lost        float64 // number of tokens that were lost because the bucket was full; tokens that were lost during a pause do not count
 }
 
-// send sends an owner's request and reports whether the catalog accepts it. It releases the request's permit p.
-func (c *catalog) send(owner string, p *limiter.Permit) bool {
+// sendRequest sends an owner's request and reports whether the catalog accepts it. It releases the request's permit p.
+func (c *catalog) sendRequest(owner string, p *limiter.Permit) bool {
 	time.Sleep(c.latency / 2)
-	passes := c.take(owner)
+	passes := c.takeToken(owner)
 	time.Sleep(c.latency / 2)
 	if passes {
 		p.Release(limiter.Result{Outcome: limiter.Passed})
@@ -42,8 +42,8 @@ func (c *catalog) send(owner string, p *limiter.Permit) bool {
 	return false
 }
 
-// take removes a token for an owner's request. It returns false if the bucket is empty.
-func (c *catalog) take(owner string) bool {
+// takeToken removes a token for an owner's request. It returns false if the bucket is empty.
+func (c *catalog) takeToken(owner string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now, outside := time.Now(), c.filled
@@ -76,7 +76,7 @@ type team struct {
 func (o *team) run(ctx context.Context, l *limiter.Limiter, c *catalog) {
 	for ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(ctx, o.deadline)
-		if err := o.order(ctx, l, c); err != nil && context.Cause(ctx) != context.Canceled {
+		if err := o.sendOrder(ctx, l, c); err != nil && context.Cause(ctx) != context.Canceled {
 			o.rejected.Add(1)
 			time.Sleep(time.Second) // otherwise, virtual time would not advance while orders fail immediately
 		}
@@ -84,15 +84,15 @@ func (o *team) run(ctx context.Context, l *limiter.Limiter, c *catalog) {
 	}
 }
 
-// order sends an order, and repeats it until the catalog accepts it.
-func (o *team) order(ctx context.Context, l *limiter.Limiter, c *catalog) error {
+// sendOrder sends an order, and repeats it until the catalog accepts it.
+func (o *team) sendOrder(ctx context.Context, l *limiter.Limiter, c *catalog) error {
 	arrived := time.Now()
 	for {
 		p, err := l.Acquire(ctx, limiter.Request{Owner: o.name, Weight: o.weight, Arrived: arrived})
 		if err != nil {
 			return err
 		}
-		if c.send(o.name, p) {
+		if c.sendRequest(o.name, p) {
 			return nil
 		}
 	}
@@ -110,9 +110,9 @@ func teams() []*team {
 	return teams
 }
 
-// jain returns Jain's fairness index. It is computed from the number of accepted requests of each team, divided by the
+// jainIndex returns Jain's fairness index. It is computed from the number of accepted requests of each team, divided by the
 // team's weight. The index is 1 if all shares match the weights.
-func (c *catalog) jain(teams []*team) float64 {
+func (c *catalog) jainIndex(teams []*team) float64 {
 	var sum, squares float64
 	for _, o := range teams {
 		x := c.passed[o.name] / o.weight
@@ -139,15 +139,15 @@ func TestTeamsShareTheCatalogByWeight(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &catalog{rate: row.rate, burst: row.burst, retryAfter: row.retryAfter, latency: row.latency, filled: time.Now(), passed: map[string]float64{}}
-				c.share(t, teams())
+				c.checkShares(t, teams())
 			})
 		})
 	}
 }
 
-// share checks that the teams' shares are fair, that at least 90 % of the allowed requests are sent, and that no order
+// checkShares checks that the teams' shares are fair, that at least 90 % of the allowed requests are sent, and that no order
 // is rejected. The limiter first has one minute to adapt; shares and requests are then measured for five minutes.
-func (c *catalog) share(t *testing.T, teams []*team) {
+func (c *catalog) checkShares(t *testing.T, teams []*team) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := limiter.NewSet().Of("key")
 	var all sync.WaitGroup
@@ -163,7 +163,7 @@ func (c *catalog) share(t *testing.T, teams []*team) {
 	c.mu.Unlock()
 	time.Sleep(5 * time.Minute)
 	c.mu.Lock()
-	if jain := c.jain(teams); !(jain >= 0.98) {
+	if jain := c.jainIndex(teams); !(jain >= 0.98) {
 		t.Errorf("Jain's fairness index is %.3f, want at least 0.98: %v", jain, c.passed)
 	}
 	passed := 0.0

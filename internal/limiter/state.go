@@ -36,7 +36,7 @@ func (l *Limiter) State() State {
 		PollRate: float64(l.polls.Limit()), Polls: l.polls.Tokens(), InFlight: l.inFlight,
 	}
 	for _, w := range l.queue.waiting {
-		s.add(w)
+		s.addWaiting(w)
 	}
 	return s
 }
@@ -49,8 +49,8 @@ func (l *Limiter) Pause() (until time.Time, closed bool) {
 	return l.pause.until, l.pause.closed
 }
 
-// add counts a waiting request in the entry of s.Waiting for the request's owner and class.
-func (s *State) add(w *Permit) {
+// addWaiting counts a waiting request in the entry of s.Waiting for the request's owner and class.
+func (s *State) addWaiting(w *Permit) {
 	at := slices.IndexFunc(s.Waiting, func(all Waiting) bool { return all.Owner == w.Owner && all.Class == w.Class })
 	if at < 0 {
 		at = len(s.Waiting)
@@ -75,7 +75,7 @@ func (l *Limiter) Polls() (n int, next time.Time) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pause.remaining(now) > 0 {
+	if l.pause.remainingTime(now) > 0 {
 		return 0, l.pause.until
 	}
 	waiting := 0
