@@ -95,7 +95,7 @@ func (j *Jobs) Run(ctx context.Context) {
 	defer ticks.Stop()
 	for ctx.Err() == nil {
 		for _, k := range j.kinds {
-			j.look(ctx, lasting, k)
+			j.startDueJobs(ctx, lasting, k)
 		}
 		select {
 		case <-j.wake:
@@ -108,35 +108,35 @@ func (j *Jobs) Run(ctx context.Context) {
 	}
 }
 
-// look starts due jobs of a kind. For a periodic kind, it first writes the job, unless this process has already written the
-// job. The owners take turns, and the first owner is the one after k.last. Ledger queries use ctx. The jobs use the second
+// startDueJobs starts due jobs of a kind. For a periodic kind, it first writes the job, unless this process has already written
+// the job. The owners take turns, and the first owner is the one after k.last. Ledger queries use ctx. The jobs use the second
 // context, which is canceled later. Ledger errors are ignored, because the next call retries.
-func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
+func (j *Jobs) startDueJobs(ctx, lasting context.Context, k *kind) {
 	if k.Interval > 0 && !k.written {
 		k.written = j.ledger.AddJob(ctx, ledger.Job{Kind: k.Name}) == nil
 	}
-	if j.free(k) == 0 || k.Catalog != nil && !MayAsk(j.ledger, k.Catalog) {
+	if j.freeSlots(k) == 0 || k.Catalog != nil && !MayAsk(j.ledger, k.Catalog) {
 		return
 	}
 	owners, _ := j.ledger.OwnersOfJobs(ctx, k.Name)
 	next, _ := slices.BinarySearchFunc(owners, k.last, func(owner, last string) int { return cmp.Or(strings.Compare(owner, last), -1) })
 	owners = slices.Concat(owners[next:], owners[:next])
 	for n, owner := range owners {
-		if share := (j.free(k) + len(owners) - n - 1) / (len(owners) - n); share > 0 { // the free slots are divided among the remaining owners
-			j.start(ctx, lasting, k, owner, min(share, j.freeJobs(k, owner)))
+		if share := (j.freeSlots(k) + len(owners) - n - 1) / (len(owners) - n); share > 0 { // the free slots are divided among the remaining owners
+			j.startJobs(ctx, lasting, k, owner, min(share, j.freeOwnerSlots(k, owner)))
 		}
 	}
 }
 
-// free returns the number of free slots of a kind.
-func (j *Jobs) free(k *kind) int {
+// freeSlots returns the number of free slots of a kind.
+func (j *Jobs) freeSlots(k *kind) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return k.Slots - k.all
 }
 
-// freeJobs returns the number of additional jobs that may be started for an owner.
-func (j *Jobs) freeJobs(k *kind, owner string) int {
+// freeOwnerSlots returns the number of additional jobs that may be started for an owner.
+func (j *Jobs) freeOwnerSlots(k *kind, owner string) int {
 	room := 0
 	if k.Room != nil {
 		room = k.Room(owner)
@@ -150,8 +150,8 @@ func (j *Jobs) freeJobs(k *kind, owner string) int {
 	return room - own
 }
 
-// start leases at most limit due jobs of the given kind and owner, and runs each job in a goroutine.
-func (j *Jobs) start(ctx, lasting context.Context, k *kind, owner string, limit int) {
+// startJobs leases at most limit due jobs of the given kind and owner, and runs each job in a goroutine.
+func (j *Jobs) startJobs(ctx, lasting context.Context, k *kind, owner string, limit int) {
 	if limit <= 0 {
 		return
 	}
@@ -159,16 +159,16 @@ func (j *Jobs) start(ctx, lasting context.Context, k *kind, owner string, limit 
 	taken, _ := j.ledger.TakeJobs(ctx, k.Name, owner, limit)
 	for _, job := range taken {
 		k.last = owner
-		j.count(k, owner, 1)
+		j.addCount(k, owner, 1)
 		j.work.Go(func() {
-			j.run(lasting, k, job, began)
-			j.count(k, owner, -1)
-			j.signal()
+			j.runJob(lasting, k, job, began)
+			j.addCount(k, owner, -1)
+			j.wakeLoop()
 		})
 	}
 }
 
-func (j *Jobs) count(k *kind, owner string, n int) {
+func (j *Jobs) addCount(k *kind, owner string, n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	k.all += n
@@ -177,19 +177,19 @@ func (j *Jobs) count(k *kind, owner string, n int) {
 	}
 }
 
-// signal wakes the loop of [Jobs.Run] without blocking.
-func (j *Jobs) signal() {
+// wakeLoop wakes the loop of [Jobs.Run] without blocking.
+func (j *Jobs) wakeLoop() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
 	}
 }
 
-// run runs a job once, and records the outcome. It renews the lease while the job runs.
-func (j *Jobs) run(ctx context.Context, k *kind, job ledger.Job, began time.Time) {
+// runJob runs a job once, and records the outcome. It renews the lease while the job runs.
+func (j *Jobs) runJob(ctx context.Context, k *kind, job ledger.Job, began time.Time) {
 	running, cancel := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
-	renewing.Go(func() { j.renew(running, job, began.Add(ledger.JobLease), cancel) })
+	renewing.Go(func() { j.renewLease(running, job, began.Add(ledger.JobLease), cancel) })
 	outcome, failed := k.Do(running, job)
 	err, stopped := context.Cause(running), ctx.Err() != nil
 	cancel(nil)
@@ -198,15 +198,16 @@ func (j *Jobs) run(ctx context.Context, k *kind, job ledger.Job, began time.Time
 		return
 	}
 	if !errors.Is(err, ledger.ErrLeaseLost) {
-		err = j.finish(context.WithoutCancel(ctx), k, job, outcome, failed, stopped)
+		err = j.recordOutcome(context.WithoutCancel(ctx), k, job, outcome, failed, stopped)
 	}
 	if err != nil { // without a recorded outcome, the job runs again after this lease has expired
 		j.logger.WarnContext(ctx, "job outcome not recorded", "kind", job.Kind, "ref", job.Ref, "owner", job.Owner, "error", err)
 	}
 }
 
-// renew renews the lease of a job until ctx is done. If the lease is lost, or can't be renewed in time, it cancels the job.
-func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cancel context.CancelCauseFunc) {
+// renewLease renews the lease of a job until ctx is done. If the lease is lost, or can't be renewed in time, it cancels the
+// job.
+func (j *Jobs) renewLease(ctx context.Context, job ledger.Job, until time.Time, cancel context.CancelCauseFunc) {
 	ticks := time.NewTicker(ledger.JobLease / 3)
 	defer ticks.Stop()
 	for {
@@ -227,9 +228,9 @@ func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cance
 	}
 }
 
-// finish records the outcome of a job's run. If the run failed because the process is stopping, finish only releases the
-// lease.
-func (j *Jobs) finish(ctx context.Context, k *kind, job ledger.Job, outcome ledger.Outcome, failed error, stopped bool) error {
+// recordOutcome records the outcome of a job's run. If the run failed because the process is stopping, recordOutcome only
+// releases the lease.
+func (j *Jobs) recordOutcome(ctx context.Context, k *kind, job ledger.Job, outcome ledger.Outcome, failed error, stopped bool) error {
 	switch {
 	case failed != nil && stopped:
 		return j.ledger.ReleaseJob(ctx, job)

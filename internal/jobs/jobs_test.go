@@ -44,15 +44,15 @@ func newOffice(t *testing.T, url string) *office {
 	return &office{T: t, Ledger: led, url: url, more: make(chan struct{}, 10_000)}
 }
 
-// exec executes a statement over a separate connection.
-func (o *office) exec(statement string) {
+// execSQL executes a statement over a separate connection.
+func (o *office) execSQL(statement string) {
 	o.Helper()
 	proctest.Exec(o, o.url, statement)
 }
 
-// add adds one job of the given owner for each ref in refs. line is the name of a queue, in which the owner's jobs run
+// addJobs adds one job of the given owner for each ref in refs. line is the name of a queue, in which the owner's jobs run
 // one at a time. If line is empty, the jobs are in no queue.
-func (o *office) add(owner, line string, refs ...string) {
+func (o *office) addJobs(owner, line string, refs ...string) {
 	o.Helper()
 	for _, ref := range refs {
 		if err := o.AddJob(o.Context(), ledger.Job{Kind: "test", Ref: ref, Owner: owner, Line: line}); err != nil {
@@ -61,8 +61,8 @@ func (o *office) add(owner, line string, refs ...string) {
 	}
 }
 
-// The method note records that a job ran.
-func (o *office) note(ref string) {
+// recordRun records that a job ran.
+func (o *office) recordRun(ref string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.runs = append(o.runs, ref)
@@ -75,8 +75,8 @@ func (o *office) ran() []string {
 	return slices.Clone(o.runs)
 }
 
-// await waits until the given number of runs is recorded.
-func (o *office) await(runs int) {
+// awaitRuns waits until the given number of runs is recorded.
+func (o *office) awaitRuns(runs int) {
 	o.Helper()
 	for late := time.After(time.Minute); len(o.ran()) < runs; {
 		select {
@@ -87,13 +87,13 @@ func (o *office) await(runs int) {
 	}
 }
 
-// The returned job kind runs its jobs with the function do.
-func (o *office) kind(do func(context.Context, ledger.Job) (ledger.Outcome, error)) jobs.Kind {
-	return jobs.Kind{Name: "test", Slots: 4, RetryShare: 2, MinRetry: 10 * time.Millisecond, MaxRetry: time.Second, Do: do}
+// newKind returns a job kind that calls fn for each job.
+func (o *office) newKind(fn func(context.Context, ledger.Job) (ledger.Outcome, error)) jobs.Kind {
+	return jobs.Kind{Name: "test", Slots: 4, RetryShare: 2, MinRetry: 10 * time.Millisecond, MaxRetry: time.Second, Do: fn}
 }
 
-// start runs jobs until stop is called.
-func (o *office) start(kinds ...jobs.Kind) (stop func()) {
+// startJobs runs jobs until stop is called.
+func (o *office) startJobs(kinds ...jobs.Kind) (stop func()) {
 	ctx, cancel := context.WithCancel(o.Context())
 	done := make(chan struct{})
 	go func() {
@@ -106,9 +106,9 @@ func (o *office) start(kinds ...jobs.Kind) (stop func()) {
 	}
 }
 
-// The function once handles a job: it records the run and succeeds.
-func (o *office) once(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
-	o.note(job.Ref)
+// runOnce handles a job: it records the run and succeeds.
+func (o *office) runOnce(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
+	o.recordRun(job.Ref)
 	return ledger.Outcome{}, nil
 }
 
@@ -123,11 +123,11 @@ func TestTwoJobRunnersRunEachJobOnce(t *testing.T) {
 	onEach(t, func(o *office) {
 		refs := names("job", 60)
 		for range 2 {
-			defer o.start(o.kind(o.once))()
+			defer o.startJobs(o.newKind(o.runOnce))()
 		}
-		o.add("studio", "", refs...)
-		o.add("studio", "", refs[0]) // adds a second job with this ref, unless the first one is still waiting to run
-		o.await(len(refs))
+		o.addJobs("studio", "", refs...)
+		o.addJobs("studio", "", refs[0]) // adds a second job with this ref, unless the first one is still waiting to run
+		o.awaitRuns(len(refs))
 		got := o.ran()[:len(refs)]
 		if slices.Sort(got); len(slices.Compact(got)) < len(refs)-1 {
 			o.Errorf("%q ran", got)
@@ -137,17 +137,17 @@ func TestTwoJobRunnersRunEachJobOnce(t *testing.T) {
 
 func TestFailedJobDelaysOnlyLaterJobsOfItsQueue(t *testing.T) {
 	onEach(t, func(o *office) {
-		o.add("studio", "g1", "a1", "a2", "a3")
-		o.add("studio", "g2", "b1")
-		o.add("print", "g1", "c1") // does not wait for the jobs of the owner studio, because each owner has its own queues
-		defer o.start(o.kind(func(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
+		o.addJobs("studio", "g1", "a1", "a2", "a3")
+		o.addJobs("studio", "g2", "b1")
+		o.addJobs("print", "g1", "c1") // does not wait for the jobs of the owner studio, because each owner has its own queues
+		defer o.startJobs(o.newKind(func(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 			if job.Ref == "a1" && job.Attempts < 2 {
 				return ledger.Outcome{}, errors.New("try again")
 			}
-			o.note(job.Ref)
+			o.recordRun(job.Ref)
 			return ledger.Outcome{}, nil
 		}))()
-		o.await(5)
+		o.awaitRuns(5)
 		got := o.ran()
 		line := slices.DeleteFunc(slices.Clone(got), func(ref string) bool { return ref[0] != 'a' })
 		if !slices.Equal(line, []string{"a1", "a2", "a3"}) || slices.Index(got, "b1") > slices.Index(got, "a1") || slices.Index(got, "c1") > slices.Index(got, "a1") {
@@ -158,10 +158,10 @@ func TestFailedJobDelaysOnlyLaterJobsOfItsQueue(t *testing.T) {
 
 func TestJobsAlternateBetweenOwners(t *testing.T) {
 	onEach(t, func(o *office) {
-		o.add("studio", "", names("many", 200)...)
-		o.add("print", "", names("few", 5)...)
-		defer o.start(o.kind(o.once))()
-		o.await(30)
+		o.addJobs("studio", "", names("many", 200)...)
+		o.addJobs("print", "", names("few", 5)...)
+		defer o.startJobs(o.newKind(o.runOnce))()
+		o.awaitRuns(30)
 		for _, ref := range names("few", 5) {
 			if !slices.Contains(o.ran()[:30], ref) {
 				o.Errorf("%s is not among the first 30 jobs", ref)
@@ -172,23 +172,23 @@ func TestJobsAlternateBetweenOwners(t *testing.T) {
 
 func TestSlowJobsDoNotBlockOtherOwners(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
-		kind := o.kind(func(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
-			o.note(job.Ref)
+		kind := o.newKind(func(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
+			o.recordRun(job.Ref)
 			if job.Owner != "print" {
 				<-ctx.Done()
 			}
 			return ledger.Outcome{}, ctx.Err()
 		})
 		kind.Slots = 8
-		defer o.start(kind)()
+		defer o.startJobs(kind)()
 		for n, slow := range []string{"studio", "press", "film"} {
-			o.add(slow, "", names(slow, 10)...)
+			o.addJobs(slow, "", names(slow, 10)...)
 			time.Sleep(5 * time.Second)
 			if want := []int{4, 6, 7}[n]; len(o.ran()) != want {
 				t.Errorf("after the jobs of %s, %d jobs ran, want %d", slow, len(o.ran()), want)
 			}
 		}
-		o.add("print", "", "quick")
+		o.addJobs("print", "", "quick")
 		time.Sleep(5 * time.Second)
 		if ran := o.ran(); ran[len(ran)-1] != "quick" {
 			t.Errorf("the job of another owner waits behind %q", ran)
@@ -198,34 +198,34 @@ func TestSlowJobsDoNotBlockOtherOwners(t *testing.T) {
 
 func TestJobOfDeadProcessRunsAfterLeaseExpires(t *testing.T) {
 	onEach(t, func(o *office) {
-		o.add("studio", "", "left")
+		o.addJobs("studio", "", "left")
 		taken, err := o.TakeJobs(o.Context(), "test", "studio", 1)
 		if err != nil || len(taken) != 1 {
 			t.Fatal(taken, err)
 		}
-		o.add("studio", "", "other")
-		defer o.start(o.kind(o.once))()
-		o.await(1)
+		o.addJobs("studio", "", "other")
+		defer o.startJobs(o.newKind(o.runOnce))()
+		o.awaitRuns(1)
 		if got := o.ran(); !slices.Equal(got, []string{"other"}) {
 			o.Errorf("while the lease lasts, %q ran", got)
 		}
-		o.exec(fmt.Sprintf(`UPDATE jobs SET run_time = run_time - %d`, ledger.JobLease.Microseconds()))
-		o.await(2)
+		o.execSQL(fmt.Sprintf(`UPDATE jobs SET run_time = run_time - %d`, ledger.JobLease.Microseconds()))
+		o.awaitRuns(2)
 	})
 }
 
 func TestLostLeaseCancelsTheJob(t *testing.T) {
 	onEach(t, func(o *office) {
-		defer o.start(o.kind(func(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
+		defer o.startJobs(o.newKind(func(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 			if job.Fence == 1 {
-				o.exec(`UPDATE jobs SET fence = fence + 1`)
+				o.execSQL(`UPDATE jobs SET fence = fence + 1`)
 				<-ctx.Done()
-				o.note("canceled")
+				o.recordRun("canceled")
 			}
 			return ledger.Outcome{}, nil
 		}))()
-		o.add("studio", "", "job")
-		o.await(1)
+		o.addJobs("studio", "", "job")
+		o.awaitRuns(1)
 		if owners, err := o.OwnersOfJobs(o.Context(), "test"); err != nil || len(owners) > 0 {
 			o.Errorf("the job is due immediately, %v", err)
 		}
@@ -234,12 +234,12 @@ func TestLostLeaseCancelsTheJob(t *testing.T) {
 
 func TestFormerLeaseHolderCannotFinishJob(t *testing.T) {
 	onEach(t, func(o *office) {
-		o.add("studio", "", "job")
+		o.addJobs("studio", "", "job")
 		taken, err := o.TakeJobs(o.Context(), "test", "studio", 1)
 		if err != nil || len(taken) != 1 {
 			t.Fatal(taken, err)
 		}
-		o.exec(`UPDATE jobs SET run_time = 0`)
+		o.execSQL(`UPDATE jobs SET run_time = 0`)
 		again, err := o.TakeJobs(o.Context(), "test", "studio", 1)
 		if err != nil || len(again) != 1 || again[0].Fence != 2 {
 			t.Fatal(again, err)
@@ -263,10 +263,10 @@ func TestFormerLeaseHolderCannotFinishJob(t *testing.T) {
 
 func TestJobWithImplausibleRunTimeRunsImmediately(t *testing.T) {
 	onEach(t, func(o *office) {
-		o.add("studio", "", "job")
-		o.exec(fmt.Sprintf(`UPDATE jobs SET run_time = run_time + %d`, (48 * time.Hour).Microseconds()))
-		defer o.start(o.kind(o.once))()
-		o.await(1)
+		o.addJobs("studio", "", "job")
+		o.execSQL(fmt.Sprintf(`UPDATE jobs SET run_time = run_time + %d`, (48 * time.Hour).Microseconds()))
+		defer o.startJobs(o.newKind(o.runOnce))()
+		o.awaitRuns(1)
 	})
 }
 
@@ -276,13 +276,13 @@ func inSimulatedTime(t *testing.T, test func(o *office)) {
 
 func TestRetryIntervalOfAFailedJobGrowsWithItsAge(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
-		k := o.kind(func(context.Context, ledger.Job) (ledger.Outcome, error) {
-			o.note("attempt")
+		k := o.newKind(func(context.Context, ledger.Job) (ledger.Outcome, error) {
+			o.recordRun("attempt")
 			return ledger.Outcome{}, errors.New("not delivered \x00")
 		})
 		k.MaxRetry = 10 * time.Minute
-		defer o.start(k)()
-		o.add("studio", "", "job")
+		defer o.startJobs(k)()
+		o.addJobs("studio", "", "job")
 		for _, row := range []struct {
 			span     time.Duration
 			min, max int
@@ -299,13 +299,13 @@ func TestRetryIntervalOfAFailedJobGrowsWithItsAge(t *testing.T) {
 
 func TestPeriodicJobRunsItsStepsOncePerInterval(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
-		begin, k := time.Now(), o.kind(func(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
-			o.note(job.Cursor)
+		begin, k := time.Now(), o.newKind(func(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
+			o.recordRun(job.Cursor)
 			return ledger.Outcome{Again: len(job.Cursor) < 2, Cursor: job.Cursor + "x"}, nil
 		})
 		k.Interval = time.Hour
 		for range 2 {
-			defer o.start(k)()
+			defer o.startJobs(k)()
 		}
 		time.Sleep(3*time.Hour + time.Minute)
 		synctest.Wait()
@@ -318,11 +318,11 @@ func TestPeriodicJobRunsItsStepsOncePerInterval(t *testing.T) {
 
 func TestStoppedProcessReleasesItsJobs(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
-		stop := o.start(o.kind(func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
+		stop := o.startJobs(o.newKind(func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 			<-ctx.Done()
 			return ledger.Outcome{}, ctx.Err()
 		}))
-		o.add("studio", "", "job")
+		o.addJobs("studio", "", "job")
 		synctest.Wait()
 		time.Sleep(time.Minute)
 		stopped := time.Now()
@@ -330,7 +330,7 @@ func TestStoppedProcessReleasesItsJobs(t *testing.T) {
 		if took := time.Since(stopped); took > 3*time.Second {
 			o.Errorf("stopping took %v", took)
 		}
-		defer o.start(o.kind(o.once))()
+		defer o.startJobs(o.newKind(o.runOnce))()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if got := o.ran(); !slices.Equal(got, []string{"job"}) {
@@ -342,8 +342,8 @@ func TestStoppedProcessReleasesItsJobs(t *testing.T) {
 func TestLeaseOfARunningJobIsRenewed(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
 		for range 2 {
-			defer o.start(o.kind(func(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
-				o.note(job.Ref)
+			defer o.startJobs(o.newKind(func(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
+				o.recordRun(job.Ref)
 				select {
 				case <-time.After(5 * ledger.JobLease):
 				case <-ctx.Done():
@@ -351,7 +351,7 @@ func TestLeaseOfARunningJobIsRenewed(t *testing.T) {
 				return ledger.Outcome{}, ctx.Err()
 			}))()
 		}
-		o.add("studio", "", "job")
+		o.addJobs("studio", "", "job")
 		time.Sleep(10 * ledger.JobLease)
 		synctest.Wait()
 		if got := o.ran(); !slices.Equal(got, []string{"job"}) {
@@ -363,7 +363,7 @@ func TestLeaseOfARunningJobIsRenewed(t *testing.T) {
 func TestJobIsCanceledIfLeaseRenewalFails(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
 		began, lasted := time.Time{}, time.Duration(0)
-		stop := o.start(o.kind(func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
+		stop := o.startJobs(o.newKind(func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 			began = time.Now()
 			if err := o.Close(); err != nil { // from now on, every ledger call fails
 				o.Error(err)
@@ -372,7 +372,7 @@ func TestJobIsCanceledIfLeaseRenewalFails(t *testing.T) {
 			lasted = time.Since(began)
 			return ledger.Outcome{}, ctx.Err()
 		}))
-		o.add("studio", "", "job")
+		o.addJobs("studio", "", "job")
 		time.Sleep(10 * ledger.JobLease)
 		synctest.Wait()
 		if lasted == 0 || lasted > ledger.JobLease {

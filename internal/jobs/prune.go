@@ -19,16 +19,16 @@ const (
 // inputs of orders that can no longer be resent, and counts their reserved price as unconfirmed.
 func Prune(led *ledger.Ledger) Kind {
 	return Kind{Name: "prune", Interval: pruneInterval, Slots: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
-		expired := expire(ctx, led)
+		expired := expireOrders(ctx, led)
 		_, refused := led.ForgetRefused(ctx)
 		_, pruned := led.Prune(ctx, maxPlacedOrders)
 		return ledger.Outcome{}, errors.Join(expired, refused, pruned, led.ForgetEvents(ctx))
 	}}
 }
 
-// expire calls [ledger.Ledger.Expire] until it has updated every order that can no longer be resent. Each call updates at most
-// expireStep orders.
-func expire(ctx context.Context, led *ledger.Ledger) (err error) {
+// expireOrders calls [ledger.Ledger.Expire] until it has updated every order that can no longer be resent. Each call updates at
+// most expireStep orders.
+func expireOrders(ctx context.Context, led *ledger.Ledger) (err error) {
 	for moved := expireStep; moved == expireStep && err == nil; {
 		moved, err = led.Expire(ctx, expireStep)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/jobs"
 )
 
-// count returns the number of rows in a table.
-func (o *office) count(table string) (rows int) {
+// countRows returns the number of rows in a table.
+func (o *office) countRows(table string) (rows int) {
 	o.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(o.url, "sqlite:")+"?_pragma=busy_timeout(5000)")
 	if err != nil {
@@ -28,16 +28,16 @@ func (o *office) count(table string) (rows int) {
 func TestPruneDeletesAllOldRowsInOneRun(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
 		const series = `WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1200) SELECT `
-		o.exec(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) ` + series + `'evt_' || n, 'studio', '', 'g' || n, 1, 0, '{}', 1, 0 FROM s`)
-		o.exec(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, retry_time, reserved_cents) ` + series +
+		o.execSQL(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) ` + series + `'evt_' || n, 'studio', '', 'g' || n, 1, 0, '{}', 1, 0 FROM s`)
+		o.execSQL(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, retry_time, reserved_cents) ` + series +
 			`'ord_' || n, 'studio', 'studio', '', n, n, 'a', 'm', 'd', 3, 1, 0, 0, 0, 0 FROM s`)
-		defer o.start(jobs.Prune(o.Ledger), jobs.Retention(o.Ledger))()
+		defer o.startJobs(jobs.Prune(o.Ledger), jobs.Retention(o.Ledger))()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if events, orders := o.count("events"), o.count("orders"); events+orders > 0 {
+		if events, orders := o.countRows("events"), o.countRows("orders"); events+orders > 0 {
 			o.Errorf("%d events and %d orders are left", events, orders)
 		}
-		if rows := o.count("jobs"); rows != 2 {
+		if rows := o.countRows("jobs"); rows != 2 {
 			o.Errorf("%d jobs are left", rows)
 		}
 	})
@@ -45,13 +45,13 @@ func TestPruneDeletesAllOldRowsInOneRun(t *testing.T) {
 
 func TestPruneReleasesAllExpiredReservations(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
-		o.exec(fmt.Sprintf(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, retry_time, reserved_cents)
+		o.execSQL(fmt.Sprintf(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, retry_time, reserved_cents)
 			WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20) SELECT 'ord_' || n, 'studio', 'studio', '', n, n, 'a', 'm', 'd', 1, 1, 0, %d, 0, 9 FROM s`,
 			time.Now().Add(-48*time.Hour).UnixMicro()))
-		defer o.start(jobs.Prune(o.Ledger))()
+		defer o.startJobs(jobs.Prune(o.Ledger))()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if left := o.count("orders WHERE reserved_cents > 0"); left > 0 {
+		if left := o.countRows("orders WHERE reserved_cents > 0"); left > 0 {
 			o.Errorf("%d orders keep their reservation", left)
 		}
 	})
