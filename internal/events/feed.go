@@ -44,7 +44,7 @@ func (f *Feed) Run(ctx context.Context) {
 			return
 		}
 		for more := f.hasReaders(); more; {
-			more = f.read(ctx)
+			more = f.readEvents(ctx)
 		}
 	}
 }
@@ -56,16 +56,16 @@ func (f *Feed) hasReaders() bool {
 	return len(f.readers) > 0
 }
 
-// Feed.read passes the next events to the readers, and reports whether the ledger may have more events. If f.position is not
+// readEvents passes the next events to the readers, and reports whether the ledger may have more events. If f.position is not
 // valid, it passes no events. Instead, it sets f.position to the position of the ledger's last event, and calls fallBehind for
 // each reader, because the readers may have missed events.
-func (f *Feed) read(ctx context.Context) (more bool) {
+func (f *Feed) readEvents(ctx context.Context) (more bool) {
 	last, err := f.ledger.NumberEvents(ctx)
 	var next []ledger.FeedEvent
 	if err == nil && f.follows && last > f.position {
 		next, err = f.ledger.Feed(ctx, nil, f.position, feedPage)
 	}
-	f.note(ctx, err)
+	f.recordRead(ctx, err)
 	if err != nil {
 		return false
 	}
@@ -80,15 +80,15 @@ func (f *Feed) read(ctx context.Context) (more bool) {
 	for _, e := range next {
 		f.position = e.Position
 		for r := range f.readers {
-			r.add(e)
+			r.addEvent(e)
 		}
 	}
 	return len(next) == feedPage
 }
 
-// Feed.note records whether a read of new events failed. It logs the failure, unless the previous read also failed or ctx is
+// recordRead records whether a read of new events failed. It logs the failure, unless the previous read also failed or ctx is
 // done.
-func (f *Feed) note(ctx context.Context, err error) {
+func (f *Feed) recordRead(ctx context.Context, err error) {
 	if failed := err != nil; failed != f.failing {
 		if f.failing = failed; failed && ctx.Err() == nil {
 			f.logger.WarnContext(ctx, "event feed unavailable; retrying", "error", err)
@@ -149,23 +149,23 @@ func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.Fe
 // caller must hold the feed's mutex.
 func (r *FeedReader) fallBehind() {
 	r.behind, r.waiting = true, nil
-	r.ready()
+	r.sendReady()
 }
 
-// add appends an event to the reader's waiting events, unless the event belongs to an owner that the reader does not
+// addEvent appends an event to the reader's waiting events, unless the event belongs to an owner that the reader does not
 // read. If the buffer is full, the reader falls behind. The caller must hold the feed's mutex.
-func (r *FeedReader) add(e ledger.FeedEvent) {
+func (r *FeedReader) addEvent(e ledger.FeedEvent) {
 	switch {
 	case r.owner != nil && *r.owner != e.Owner, r.behind:
 	case len(r.waiting) == feedBuffer:
 		r.fallBehind()
 	default:
 		r.waiting = append(r.waiting, e)
-		r.ready()
+		r.sendReady()
 	}
 }
 
-func (r *FeedReader) ready() {
+func (r *FeedReader) sendReady() {
 	select {
 	case r.Ready <- struct{}{}:
 	default:

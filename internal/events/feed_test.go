@@ -56,7 +56,7 @@ func TestEventFeedReadersShareLedgerQueries(t *testing.T) {
 		}
 		before := statements.Load()
 		for n := range written {
-			o.order("studio", fmt.Sprint("g", n), lifecycle.Failed)
+			o.placeOrder("studio", fmt.Sprint("g", n), lifecycle.Failed)
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
@@ -84,7 +84,7 @@ func TestAnEventReachesTheFeedOfAnotherProcess(t *testing.T) {
 		for n := range 200 {
 			time.Sleep(time.Duration(random.IntN(1700)) * time.Millisecond)
 			written := time.Now()
-			o.order("studio", fmt.Sprint("g", n), lifecycle.Failed)
+			o.placeOrder("studio", fmt.Sprint("g", n), lifecycle.Failed)
 			var next []ledger.FeedEvent
 			for len(next) == 0 {
 				<-reader.Ready

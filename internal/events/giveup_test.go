@@ -20,32 +20,32 @@ func TestAbandonedEventReleasesNextEventOfGeneration(t *testing.T) {
 			}
 			return 200, nil
 		}
-		stop := o.run(o.sender)
-		o.order("studio", "g1", lifecycle.Failed, lifecycle.Refunded)
-		o.order("studio", "g2", lifecycle.Failed, lifecycle.Refunded)
+		stop := o.runSender(o.sender)
+		o.placeOrder("studio", "g1", lifecycle.Failed, lifecycle.Refunded)
+		o.placeOrder("studio", "g2", lifecycle.Failed, lifecycle.Refunded)
 		time.Sleep(time.Minute)
 		stop() // the sender is stopped for most of the day, because a full day of attempts would make the test too slow
 		time.Sleep(23*time.Hour + 48*time.Minute)
-		stop = o.run(o.sender)
+		stop = o.runSender(o.sender)
 		time.Sleep(2 * time.Minute)
 		stop()
 		if got := kinds(o.got("studio")); !slices.Equal(got, []string{"g2 generation.failed", "g2 generation.refunded"}) {
 			t.Errorf("after almost a day the receiver got %q", got)
 		}
 		time.Sleep(10 * time.Minute)
-		defer o.run(o.sender)()
+		defer o.runSender(o.sender)()
 		time.Sleep(2 * time.Minute)
 		if got := kinds(o.got("studio")); len(got) != 3 || got[2] != "g1 generation.refunded" || o.count("studio given_up") != 1 {
 			t.Errorf("after a day the receiver got %q, %v", got, o.counts)
 		}
-		if not, given := o.logged("event delivery failed"), o.logged("events abandoned"); not != 1 || given != 1 {
+		if not, given := o.countLogged("event delivery failed"), o.countLogged("events abandoned"); not != 1 || given != 1 {
 			t.Errorf("the log reports %d failed deliveries and %d abandoned events", not, given)
 		}
 		o.answer = func(string, post) (int, error) { return 200, nil }
 		if n, _, err := o.ledger.Replay(o.Context(), ledger.EventFilter{Owner: "studio", GivenUp: true}, ledger.EventPosition{}, ledger.By{Actor: "ops"}); n != 1 || err != nil {
 			t.Errorf("%d events are replayed, want 1: %v", n, err)
 		}
-		o.pause()
+		o.awaitJobs()
 		if got := kinds(o.got("studio")); len(got) != 4 || got[3] != "g1 generation.failed" {
 			t.Errorf("after a replay the receiver got %q", got)
 		}
@@ -58,15 +58,15 @@ func TestAbandonedEventsMetricStartsAtZero(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inOffice(t, func(o *office) {
 				o.answer = func(string, post) (int, error) { return 500, nil }
-				stop := o.run(o.newSender(o.receivers))
-				o.order("studio", "g1", lifecycle.Failed)
-				o.order("studio", "g2", lifecycle.Failed)
+				stop := o.runSender(o.newSender(o.receivers))
+				o.placeOrder("studio", "g1", lifecycle.Failed)
+				o.placeOrder("studio", "g2", lifecycle.Failed)
 				time.Sleep(2 * time.Second)
 				stop()
-				o.register(teams...)
+				o.registerTeams(teams...)
 				o.answer = func(string, post) (int, error) { return 200, nil } // from now on, all receivers accept events
 				time.Sleep(23*time.Hour + 58*time.Minute)                      // the sender does not run during this time, because a full day of attempts would make the test too slow
-				defer o.run(o.sender)()
+				defer o.runSender(o.sender)()
 				time.Sleep(time.Minute)
 				o.mu.Lock()
 				n, counted := o.counts["studio given_up"]

@@ -78,8 +78,8 @@ func (s Secrets) Sign(id string, at time.Time, body []byte) string {
 	return strings.Join(signatures, " ")
 }
 
-// request returns the POST request that delivers an event.
-func request(ctx context.Context, url string, secrets Secrets, e ledger.Event, at time.Time) (*http.Request, error) {
+// newRequest returns the POST request that delivers an event.
+func newRequest(ctx context.Context, url string, secrets Secrets, e ledger.Event, at time.Time) (*http.Request, error) {
 	body, err := Document(e)
 	if err != nil {
 		return nil, err

@@ -79,8 +79,8 @@ func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {
 		}))
 		defer receiver.Close()
 		o.teams.Set(map[string]events.Team{"studio": {URL: receiver.URL + "/a?b=c", SecretFile: o.secrets}})
-		defer o.run(o.newSender(nil))()
-		o.order("studio", "g1", lifecycle.Succeeded)
+		defer o.runSender(o.newSender(nil))()
+		o.placeOrder("studio", "g1", lifecycle.Succeeded)
 		for range 2 {
 			var p post
 			select {
@@ -111,8 +111,8 @@ func TestUntrustedReceiverCertificateIsRejected(t *testing.T) {
 		receiver.StartTLS()
 		defer receiver.Close()
 		o.teams.Set(map[string]events.Team{"studio": {URL: receiver.URL + "/with-a-token", SecretFile: o.secrets}})
-		defer o.run(o.newSender(nil))()
-		o.order("studio", "g1", lifecycle.Succeeded)
+		defer o.runSender(o.newSender(nil))()
+		o.placeOrder("studio", "g1", lifecycle.Succeeded)
 		for {
 			all, err := o.ledger.Events(o.Context(), ledger.EventFilter{}, 10)
 			if err != nil || len(all) != 1 {
@@ -130,12 +130,12 @@ func TestUntrustedReceiverCertificateIsRejected(t *testing.T) {
 
 func TestEventIsNotSentWithoutSigningSecret(t *testing.T) {
 	inOffice(t, func(o *office) {
-		o.register("studio")
+		o.registerTeams("studio")
 		if err := os.Remove(o.secrets); err != nil {
 			o.Fatal(err)
 		}
-		defer o.run(o.newSender(o.receivers))()
-		o.order("studio", "g1", lifecycle.Succeeded)
+		defer o.runSender(o.newSender(o.receivers))()
+		o.placeOrder("studio", "g1", lifecycle.Succeeded)
 		time.Sleep(10 * time.Second)
 		all, err := o.ledger.Events(o.Context(), ledger.EventFilter{}, 10)
 		if err != nil || len(all) != 1 || all[0].Attempts == 0 || all[0].Problem == "" || len(o.got("studio")) != 0 {

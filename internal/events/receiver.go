@@ -28,17 +28,17 @@ func (r *receiver) maxInFlight(now time.Time) int {
 	return maxInFlight
 }
 
-// recordAttempt records the result of an attempt to deliver an event. The parameter retried means that the event had been sent
-// before. The result fails means that the caller must log that the receiver is failing. It is never true for a retry. The
-// result recovers means that the caller must log that the receiver has recovered.
-func (r *receiver) recordAttempt(delivered, retried bool, now time.Time) (fails, recovers bool) {
-	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
-	r.logged = r.logged && !delivered || fails
+// recordAttempt records the result of an attempt to deliver an event. wasRetry means that the event had been sent before. If
+// mustLogFailure is true, the caller must log that the receiver is failing; it is never true for a retry. If mustLogRecovery is
+// true, the caller must log that the receiver has recovered.
+func (r *receiver) recordAttempt(delivered, wasRetry bool, now time.Time) (mustLogFailure, mustLogRecovery bool) {
+	mustLogFailure, mustLogRecovery = !delivered && !wasRetry && !r.logged, delivered && r.logged
+	r.logged = r.logged && !delivered || mustLogFailure
 	if delivered {
 		r.failures, r.rest = 0, time.Time{}
-		return fails, recovers
+		return mustLogFailure, mustLogRecovery
 	}
 	r.rest = now.Add(min(minRest<<min(r.failures, maxDoubles), maxRest))
 	r.failures++
-	return fails, recovers
+	return mustLogFailure, mustLogRecovery
 }

@@ -90,8 +90,8 @@ type office struct {
 	counts map[string]int64
 }
 
-// logged returns the number of times that the log contains text.
-func (o *office) logged(text string) int { return strings.Count(o.log.String(), text) }
+// countLogged returns the number of times that the log contains text.
+func (o *office) countLogged(text string) int { return strings.Count(o.log.String(), text) }
 
 func inOffice(t *testing.T, test func(*office)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func newOffice(t *testing.T, url string) *office {
 		T: t, url: url, teams: &events.Teams{}, secrets: proctest.File(t, oneSecret+"\n"), log: proctest.NewOutput(), counts: map[string]int64{},
 		receivers: &receivers{t: t, all: map[string][]post{}, answer: func(string, post) (int, error) { return http.StatusNoContent, nil }},
 	}
-	o.register("studio", "print")
+	o.registerTeams("studio", "print")
 	var err error
 	o.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://catalog.example", ResendWindow: time.Hour, RefundWindow: time.Hour, Events: &ledger.EventConfig{
 		Teams: o.teams.Known, Generation: func(o ledger.Order, _ *string) string { return fmt.Sprintf(`{"generationId":%q}`, o.Generation) },
@@ -132,8 +132,8 @@ func (o *office) newSender(transport http.RoundTripper) *events.Sender {
 	}})
 }
 
-// pause waits until all jobs that are due have run.
-func (o *office) pause() {
+// awaitJobs waits until all jobs that are due have run.
+func (o *office) awaitJobs() {
 	time.Sleep(100 * time.Millisecond)
 	synctest.Wait()
 }
@@ -144,8 +144,8 @@ func (o *office) count(what string) int64 {
 	return o.counts[what]
 }
 
-// register registers the given teams. Each team has a receiver with the team's name.
-func (o *office) register(names ...string) {
+// registerTeams registers the given teams. Each team has a receiver with the team's name.
+func (o *office) registerTeams(names ...string) {
 	teams := map[string]events.Team{}
 	for _, name := range names {
 		teams[name] = events.Team{URL: "http://" + name + "/events", SecretFile: o.secrets}
@@ -153,8 +153,8 @@ func (o *office) register(names ...string) {
 	o.teams.Set(teams)
 }
 
-// run runs a sender's jobs until stop is called.
-func (o *office) run(sender *events.Sender) (stop func()) {
+// runSender runs a sender's jobs until stop is called.
+func (o *office) runSender(sender *events.Sender) (stop func()) {
 	ctx, cancel := context.WithCancel(o.Context())
 	done := make(chan struct{})
 	go func() {
@@ -167,8 +167,8 @@ func (o *office) run(sender *events.Sender) (stop func()) {
 	}
 }
 
-// order places an owner's order and records the given states of its generation.
-func (o *office) order(owner, generation string, seen ...lifecycle.Status) {
+// placeOrder places an owner's order and records the given states of its generation.
+func (o *office) placeOrder(owner, generation string, seen ...lifecycle.Status) {
 	o.Helper()
 	order, free, err := o.ledger.Write(o.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner + "-service", IdempotencyKey: generation, UpstreamKey: owner + generation, ModelID: "m", APIKey: "k", Digest: "d"})
 	if err == nil && free {

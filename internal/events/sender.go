@@ -86,8 +86,8 @@ func New(cfg Config) *Sender {
 // are too old.
 func (s *Sender) Kinds() []jobs.Kind {
 	return []jobs.Kind{
-		{Name: ledger.DeliverJob, Slots: maxDeliveries, Room: s.maxInFlight, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliver},
-		{Name: "abandon", Interval: abandonInterval, Slots: 1, MinRetry: abandonInterval, MaxRetry: abandonInterval, Do: s.abandon},
+		{Name: ledger.DeliverJob, Slots: maxDeliveries, Room: s.maxInFlight, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliverEvent},
+		{Name: "abandon", Interval: abandonInterval, Slots: 1, MinRetry: abandonInterval, MaxRetry: abandonInterval, Do: s.abandonEvents},
 	}
 }
 
@@ -112,8 +112,8 @@ func (s *Sender) receiver(owner string) *receiver {
 	return r
 }
 
-// deliver runs a job that delivers an event. It does nothing if the event was erased in the meantime.
-func (s *Sender) deliver(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
+// deliverEvent runs a job that delivers an event. It does nothing if the event was erased in the meantime.
+func (s *Sender) deliverEvent(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 	e, found, err := s.cfg.Ledger.Event(ctx, job.Ref)
 	if err != nil || !found {
 		return ledger.Outcome{}, err
@@ -121,19 +121,19 @@ func (s *Sender) deliver(ctx context.Context, job ledger.Job) (ledger.Outcome, e
 	ctx, span := otel.Tracer("github.com/easel-grpc/easel/internal/events").Start(ctx, "send event", trace.WithNewRoot(),
 		trace.WithAttributes(attribute.String("easel.event.type", e.Type)))
 	defer span.End()
-	err = s.post(ctx, e)
+	err = s.postEvent(ctx, e)
 	if ctx.Err() != nil { // the process is stopping, or it has lost the job's lease
 		return ledger.Outcome{}, ctx.Err()
 	}
-	if s.record(ctx, e, err); err != nil {
+	if s.recordDelivery(ctx, e, err); err != nil {
 		return ledger.Outcome{}, err
 	}
 	return ledger.Outcome{Change: ledger.Delivered(e.ID, e.Attempts+1)}, nil
 }
 
-// record updates the state of the receiver and the counters after an attempt. It logs when a receiver starts to fail, and when
-// it recovers.
-func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
+// recordDelivery updates the state of the receiver and the counters after an attempt. It logs when a receiver starts to fail,
+// and when it recovers.
+func (s *Sender) recordDelivery(ctx context.Context, e ledger.Event, failed error) {
 	s.mu.Lock()
 	fails, recovers := s.receiver(e.Owner).recordAttempt(failed == nil, e.Attempts > 0, time.Now())
 	s.mu.Unlock()
@@ -146,10 +146,10 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	}
 }
 
-// abandon runs a periodic job. The job abandons events that are too old, and requests the delivery of events that had no
+// abandonEvents runs a periodic job. The job abandons events that are too old, and requests the delivery of events that had no
 // receiver (see deliverKept). It also adds zero to the abandoned count of each owner that has delivery jobs, so that the
 // metric exists before the first event is abandoned.
-func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
+func (s *Sender) abandonEvents(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	err := s.deliverKept(ctx)
 	owners, failed := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
 	err = errors.Join(err, failed)
@@ -183,8 +183,8 @@ var (
 	errUnreadable = errors.New("receiver unreachable, or its response can't be read")
 )
 
-// post sends an event to its receiver once. Its errors contain neither the receiver's URL nor the receiver's response.
-func (s *Sender) post(ctx context.Context, e ledger.Event) error {
+// postEvent sends an event to its receiver once. Its errors contain neither the receiver's URL nor the receiver's response.
+func (s *Sender) postEvent(ctx context.Context, e ledger.Event) error {
 	team, ok := s.cfg.Teams.Get(e.Owner)
 	if !ok {
 		return errNoReceiver
@@ -195,7 +195,7 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	r, err := request(ctx, team.URL, secrets, e, time.Now())
+	r, err := newRequest(ctx, team.URL, secrets, e, time.Now())
 	if err != nil {
 		return errRequest
 	}

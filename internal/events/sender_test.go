@@ -25,10 +25,10 @@ import (
 
 func TestEventIsSentImmediatelyAndOnlyOnce(t *testing.T) {
 	inOffice(t, func(o *office) {
-		defer o.run(o.sender)()
-		o.order("studio", "g1", lifecycle.Running, lifecycle.Failed, lifecycle.Refunded)
-		o.order("nobody", "g2", lifecycle.Succeeded)
-		o.pause()
+		defer o.runSender(o.sender)()
+		o.placeOrder("studio", "g1", lifecycle.Running, lifecycle.Failed, lifecycle.Refunded)
+		o.placeOrder("nobody", "g2", lifecycle.Succeeded)
+		o.awaitJobs()
 		if got := kinds(o.got("studio")); !slices.Equal(got, []string{"g1 generation.failed", "g1 generation.refunded"}) {
 			t.Errorf("the receiver got %q", got)
 		}
@@ -48,19 +48,19 @@ func TestReceiverFailureAndRecoveryAreEachLoggedOnce(t *testing.T) {
 			}
 			return http.StatusOK, nil
 		}
-		defer o.run(o.sender)()
+		defer o.runSender(o.sender)()
 		for n := range 2 { // n is the number of earlier outages
 			down.Store(true)
 			for i := range 12 {
-				o.order("studio", fmt.Sprintf("g%d-%d", n, i), lifecycle.Failed)
+				o.placeOrder("studio", fmt.Sprintf("g%d-%d", n, i), lifecycle.Failed)
 				time.Sleep(10 * time.Second)
 			}
-			if failed, back := o.logged("event delivery failed"), o.logged("event delivery recovered"); failed != n+1 || back != n {
+			if failed, back := o.countLogged("event delivery failed"), o.countLogged("event delivery recovered"); failed != n+1 || back != n {
 				t.Errorf("in outage %d the log reports %d failures and %d recoveries", n, failed, back)
 			}
 			down.Store(false)
 			time.Sleep(time.Minute)
-			if failed, back := o.logged("event delivery failed"), o.logged("event delivery recovered"); failed != n+1 || back != n+1 {
+			if failed, back := o.countLogged("event delivery failed"), o.countLogged("event delivery recovered"); failed != n+1 || back != n+1 {
 				t.Errorf("after outage %d the log reports %d failures and %d recoveries", n, failed, back)
 			}
 		}
@@ -88,8 +88,8 @@ func TestFailedDeliveriesAreRetriedInOrder(t *testing.T) {
 			}
 			return http.StatusOK, nil
 		}
-		defer o.run(o.sender)()
-		o.order("studio", "g1", lifecycle.Failed, lifecycle.Refunded)
+		defer o.runSender(o.sender)()
+		o.placeOrder("studio", "g1", lifecycle.Failed, lifecycle.Refunded)
 		time.Sleep(2 * time.Minute)
 		got := o.got("studio")
 		if !slices.Equal(kinds(got), []string{"g1 generation.failed", "g1 generation.refunded"}) || o.count("studio failed") != 6 {
@@ -132,15 +132,15 @@ func TestDeliveryErrorRevealsNeitherURLNorResponse(t *testing.T) {
 					return &http.Response{StatusCode: http.StatusFound, Body: http.NoBody, Header: header, Request: r}, row.err
 				}))
 				o.teams.Set(map[string]events.Team{"studio": {URL: "https://hooks.example" + row.path, SecretFile: o.secrets}})
-				stop := o.run(sender)
-				o.order("studio", "g1", lifecycle.Failed)
+				stop := o.runSender(sender)
+				o.placeOrder("studio", "g1", lifecycle.Failed)
 				time.Sleep(2 * time.Second)
 				stop()
 				all, err := o.ledger.Events(o.Context(), ledger.EventFilter{}, 10)
 				if err != nil || len(all) != 1 {
 					o.Fatal(all, err)
 				}
-				if said := all[0].Problem + o.log.String(); strings.Contains(said, "s3cret") || !strings.Contains(all[0].Problem, row.want) || o.logged("event delivery failed") != 1 {
+				if said := all[0].Problem + o.log.String(); strings.Contains(said, "s3cret") || !strings.Contains(all[0].Problem, row.want) || o.countLogged("event delivery failed") != 1 {
 					o.Errorf("the problem is %q, and the log is %s", all[0].Problem, o.log)
 				}
 			})
@@ -167,12 +167,12 @@ func TestRecoveredReceiverGetsAllEventsWithinOneMinute(t *testing.T) {
 					}
 					return 200, nil
 				}
-				defer o.run(o.sender)()
+				defer o.runSender(o.sender)()
 				for n := range 100 {
-					o.order("studio", fmt.Sprint("g", n), lifecycle.Failed, lifecycle.Refunded)
+					o.placeOrder("studio", fmt.Sprint("g", n), lifecycle.Failed, lifecycle.Refunded)
 				}
-				o.order("print", "p", lifecycle.Succeeded)
-				o.pause()
+				o.placeOrder("print", "p", lifecycle.Succeeded)
+				o.awaitJobs()
 				if got := o.got("print"); len(got) != 1 {
 					t.Errorf("while the receiver of studio was down, the receiver of print got %q", kinds(got))
 				}
@@ -195,15 +195,15 @@ func TestRetryDelayOfNewEventIsShortAfterOutage(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var dead atomic.Bool
 		o.answer = func(string, post) (int, error) { return map[bool]int{true: 500, false: 200}[dead.Load()], nil }
-		defer o.run(o.sender)()
+		defer o.runSender(o.sender)()
 		dead.Store(true)
-		o.order("studio", "g1", lifecycle.Succeeded)
+		o.placeOrder("studio", "g1", lifecycle.Succeeded)
 		time.Sleep(time.Hour)
 		dead.Store(false)
 		time.Sleep(4 * time.Minute) // longer than the retry delay of the first event, which is 3 minutes: a twentieth of the event's age of one hour
 		dead.Store(true)
-		o.order("studio", "g2", lifecycle.Succeeded)
-		o.pause()
+		o.placeOrder("studio", "g2", lifecycle.Succeeded)
+		o.awaitJobs()
 		dead.Store(false)
 		time.Sleep(5 * time.Second)
 		if got := kinds(o.got("studio")); len(got) != 2 {
@@ -242,12 +242,12 @@ func TestAtMostSixteenEventsAreInFlightToATeam(t *testing.T) {
 			return 200, nil
 		}
 		for n := range 50 {
-			o.order("studio", fmt.Sprint("g", n), lifecycle.Succeeded)
+			o.placeOrder("studio", fmt.Sprint("g", n), lifecycle.Succeeded)
 		}
-		defer o.run(o.sender)()
+		defer o.runSender(o.sender)()
 		time.Sleep(5 * time.Second)
-		o.order("print", "p", lifecycle.Succeeded)
-		o.pause()
+		o.placeOrder("print", "p", lifecycle.Succeeded)
+		o.awaitJobs()
 		if len(o.got("print")) != 1 || len(o.got("studio")) != 0 {
 			t.Errorf("while the receiver of studio was slow, the receiver of print got %q", kinds(o.got("print")))
 		}
@@ -274,8 +274,8 @@ func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 			})
 			return 200, nil
 		}
-		defer o.run(o.sender)()
-		o.order("studio", "g1", lifecycle.Succeeded)
+		defer o.runSender(o.sender)()
+		o.placeOrder("studio", "g1", lifecycle.Succeeded)
 		time.Sleep(ledger.JobLease - time.Second)
 		if got := o.got("studio"); len(got) != 1 {
 			t.Errorf("before the lease expired the receiver got %q", kinds(got))
@@ -291,11 +291,11 @@ func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 
 func TestSecretRotationKeepsEventsSigned(t *testing.T) {
 	inOffice(t, func(o *office) {
-		defer o.run(o.sender)()
+		defer o.runSender(o.sender)()
 		signatures := func(generation string) int {
 			time.Sleep(2 * time.Second)
-			o.order("studio", generation, lifecycle.Succeeded)
-			o.pause()
+			o.placeOrder("studio", generation, lifecycle.Succeeded)
+			o.awaitJobs()
 			got := o.got("studio")
 			return len(strings.Fields(got[len(got)-1].header.Get("webhook-signature")))
 		}
