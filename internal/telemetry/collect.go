@@ -46,7 +46,7 @@ func Measure(r Readings) (stop func(), err error) {
 	if r.Settings != nil {
 		reads[Settings] = func(value observe) { readSettings(r.Settings(), value) }
 	}
-	return register(reads)
+	return registerMetrics(reads)
 }
 
 func readHub(s watch.Stats, value observe) {
@@ -120,22 +120,22 @@ func readSettings(problems map[string][]error, value observe) {
 	}
 }
 
-// register creates an instrument for each metric in [Table], if reads contains a function for its source. It also registers a
-// callback that calls these functions at each collection.
-func register(reads map[Source]func(observe)) (stop func(), err error) {
+// registerMetrics creates an instrument for each metric in [Table], if readers contains a function for its source. It also
+// registers a callback that calls these functions at each collection.
+func registerMetrics(readers map[Source]func(observe)) (stop func(), err error) {
 	meter, made, all := otel.Meter(scope), map[string]metric.Float64Observable{}, []metric.Observable{}
 	for _, row := range Table {
-		if reads[row.From] == nil {
+		if readers[row.From] == nil {
 			continue
 		}
-		one, err := instrument(meter, row)
+		one, err := newInstrument(meter, row)
 		if err != nil {
 			return nil, err
 		}
 		made[row.Name], all = one, append(all, one)
 	}
 	registered, err := meter.RegisterCallback(func(_ context.Context, out metric.Observer) error {
-		for _, read := range reads {
+		for _, read := range readers {
 			read(func(name string, value float64, labels ...attribute.KeyValue) {
 				out.ObserveFloat64(made[name], value, metric.WithAttributes(labels...))
 			})
@@ -152,8 +152,8 @@ func register(reads map[Source]func(observe)) (stop func(), err error) {
 	}, nil
 }
 
-// instrument creates the observable instrument for a row of [Table]. Its value is read at each collection.
-func instrument(meter metric.Meter, row Metric) (metric.Float64Observable, error) {
+// newInstrument creates the observable instrument for a row of [Table]. Its value is read at each collection.
+func newInstrument(meter metric.Meter, row Metric) (metric.Float64Observable, error) {
 	switch row.Kind {
 	case Counter:
 		return meter.Float64ObservableCounter(row.Name)

@@ -17,7 +17,7 @@ import (
 func TestResultCopyMetricsAreExported(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	before := otel.GetMeterProvider()
-	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable())))
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(tableView())))
 	t.Cleanup(func() { otel.SetMeterProvider(before) })
 	done := CopyCounts{Copied: 1, Failures: 2, Bytes: 3, Reads: 4, Rescued: 5}
 	known := ledger.Reading{Summary: ledger.Summary{Contents: ledger.ContentSummary{Waiting: 6, Failed: 7, Oldest: 8 * time.Second}}}
@@ -25,7 +25,7 @@ func TestResultCopyMetricsAreExported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := collected(t, reader)
+	got := collectSeries(t, reader)
 	maps.DeleteFunc(got, func(series string, _ float64) bool { return !strings.HasPrefix(series, "easel.content.") })
 	want := map[string]float64{
 		"easel.content.copies easel.content.outcome=copied": 1, "easel.content.copies easel.content.outcome=failed": 2, "easel.content.copied ": 3,
@@ -41,13 +41,13 @@ func TestResultCopyMetricsAreExported(t *testing.T) {
 		t.Errorf("unexpected series: %v", got)
 	}
 	stop()
-	if left := collected(t, reader); len(left) > 0 {
+	if left := collectSeries(t, reader); len(left) > 0 {
 		t.Errorf("series are still measured: %v", left)
 	}
 }
 
-// collected returns the value of each series, keyed by its name and labels.
-func collected(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
+// collectSeries returns the value of each series, keyed by its name and labels.
+func collectSeries(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil {

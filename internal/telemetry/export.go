@@ -33,14 +33,14 @@ const (
 // otlpSettings is the prefix of the environment variables of the OTLP exporter.
 const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
-// exported reports whether the environment enables the export of a signal. If the environment selects an exporter for the
+// isExported reports whether the environment enables the export of a signal. If the environment selects an exporter for the
 // signal, the export is enabled, unless the exporter is "none" or, for metrics, "prometheus". If it selects no exporter, the
-// export is enabled if an endpoint is set. exported returns false if OTEL_SDK_DISABLED is true.
-func (s signal) exported() bool {
+// export is enabled if an endpoint is set. isExported returns false if OTEL_SDK_DISABLED is true.
+func (s signal) isExported() bool {
 	exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER")
 	_, endpoint := s.setting("ENDPOINT")
 	switch {
-	case disabled() || exporter == "none":
+	case isDisabled() || exporter == "none":
 		return false
 	case exporter == "":
 		return endpoint != ""
@@ -51,23 +51,23 @@ func (s signal) exported() bool {
 // Exported returns the signals that the environment variables enable for export: "traces", "metrics" or both.
 func Exported() (names []string) {
 	for _, s := range []signal{traceSignal, metricSignal} {
-		if s.exported() {
+		if s.isExported() {
 			names = append(names, strings.ToLower(string(s)))
 		}
 	}
 	return names
 }
 
-// disabled reports whether the environment disables traces and metrics.
-func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
+// isDisabled reports whether the environment disables traces and metrics.
+func isDisabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
 
-// setting returns the name and the value of the environment variable for a setting of the OTLP exporter. The argument, such as
-// "ENDPOINT", is the end of the variable's name. A variable that applies only to this signal takes precedence over one
-// that applies to all signals.
-func (s signal) setting(of string) (name, value string) {
-	name = otlpSettings + string(s) + "_" + of
+// setting returns the name and the value of the environment variable for a setting of the OTLP exporter. suffix, such as
+// "ENDPOINT", is the end of the variable's name. A variable that applies only to this signal takes precedence over one that
+// applies to all signals.
+func (s signal) setting(suffix string) (name, value string) {
+	name = otlpSettings + string(s) + "_" + suffix
 	if value = strings.TrimSpace(os.Getenv(name)); value == "" {
-		name = otlpSettings + of
+		name = otlpSettings + suffix
 		value = strings.TrimSpace(os.Getenv(name))
 	}
 	return name, value
@@ -77,7 +77,7 @@ func (s signal) setting(of string) (name, value string) {
 // another address. If the protocol is gRPC, any URL is accepted, even without a scheme or host; without a scheme, the
 // exporter uses TLS. The error does not contain the endpoint, which may include a password.
 func (s signal) endpointFault() error {
-	if exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER"); !s.exported() || exporter != "" && exporter != "otlp" {
+	if exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER"); !s.isExported() || exporter != "" && exporter != "otlp" {
 		return nil
 	}
 	_, protocol := s.setting("PROTOCOL")
@@ -97,7 +97,7 @@ func (s signal) endpointFault() error {
 // exporter, it still creates trace IDs for logs and for the catalog. In that case, a span is sampled only if the caller's
 // span is sampled.
 func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.TracerProvider, error) {
-	if !traceSignal.exported() {
+	if !traceSignal.isExported() {
 		return trace.NewTracerProvider(
 			trace.WithResource(about),
 			trace.WithSampler(trace.ParentBased(trace.NeverSample())),
@@ -124,8 +124,8 @@ func newMeterProvider(ctx context.Context, about *resource.Resource, build strin
 	if err != nil {
 		return nil, err
 	}
-	options := []metric.Option{metric.WithResource(about), metric.WithReader(reader), metric.WithView(onlyTheTable()), metric.WithCardinalityLimit(maxSeries), metric.WithExemplarFilter(exemplar.AlwaysOffFilter)}
-	if metricSignal.exported() {
+	options := []metric.Option{metric.WithResource(about), metric.WithReader(reader), metric.WithView(tableView()), metric.WithCardinalityLimit(maxSeries), metric.WithExemplarFilter(exemplar.AlwaysOffFilter)}
+	if metricSignal.isExported() {
 		exporter, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
 			return nil, err
@@ -150,8 +150,8 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-// nameless returns a gatherer for the metrics in registry, without the series that have an owner or a caller as label.
-func nameless(registry prometheus.Gatherer) prometheus.GathererFunc {
+// withoutNames returns a gatherer for the metrics in registry, without the series that have an owner or a caller as label.
+func withoutNames(registry prometheus.Gatherer) prometheus.GathererFunc {
 	names := func(one *dto.Metric) bool {
 		return slices.ContainsFunc(one.Label, func(l *dto.LabelPair) bool {
 			return l.GetName() == owner.Prometheus() || l.GetName() == caller.Prometheus()

@@ -8,9 +8,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 )
 
-// onlyTheTable returns a view that keeps the metrics in [Table], and sets their units, descriptions, labels and buckets
+// tableView returns a view that keeps the metrics in [Table], and sets their units, descriptions, labels and buckets
 // from the table. It drops all other metrics, including those from libraries.
-func onlyTheTable() metric.View {
+func tableView() metric.View {
 	rows := map[string]Metric{}
 	for _, row := range Table {
 		if !row.Scraped {

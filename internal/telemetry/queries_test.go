@@ -17,8 +17,8 @@ import (
 // vocabulary maps each series to the labels that a query may use.
 type vocabulary map[string][]string
 
-// known returns the series in the table of metrics, and the series "up", which Prometheus adds.
-func known() vocabulary {
+// knownSeries returns the series in the table of metrics, and the series "up", which Prometheus adds.
+func knownSeries() vocabulary {
 	v := vocabulary{"up": nil}
 	for _, m := range Table {
 		var names []string
@@ -54,8 +54,8 @@ var (
 	keywords = []string{"by", "without", "on", "ignoring", "and", "or", "unless", "bool", "offset", "group_left", "group_right"}
 )
 
-// faults returns a message for each unknown series or label in an expression.
-func (v vocabulary) faults(expr string) (all []string) {
+// findFaults returns a message for each unknown series or label in an expression.
+func (v vocabulary) findFaults(expr string) (all []string) {
 	expr = quoted.ReplaceAllString(expr, `""`)
 	may := []string{"job", "instance"}
 	for _, series := range v.seriesOf(expr) {
@@ -96,7 +96,7 @@ func (vocabulary) seriesOf(expr string) (all []string) {
 }
 
 func TestQueryCheckFindsUnknownMetricsAndLabels(t *testing.T) {
-	v := known()
+	v := knownSeries()
 	for expr, want := range map[string]int{
 		`sum by (easel_generation_state) (rate(easel_changes_total{job="x"}[5m]))`:            0,
 		`sum by (le) (rate(easel_detection_delay_seconds_bucket[5m]))`:                        0,
@@ -109,16 +109,16 @@ func TestQueryCheckFindsUnknownMetricsAndLabels(t *testing.T) {
 		`easel_poll_ready / easel_poll_rate`:                  1,
 		`rate(easel_changes_total{easel_poll_kind="read"}[5m]) + sum by (easel_poll_kind) (rate(easel_polls_total{id="x"}[5m]))`: 2,
 	} {
-		if got := v.faults(expr); len(got) != want {
+		if got := v.findFaults(expr); len(got) != want {
 			t.Errorf("%s: %q", expr, got)
 		}
 	}
 }
 
 func TestEveryQueryOfTheDashboardReadsExistingMetrics(t *testing.T) {
-	v := known()
+	v := knownSeries()
 	for _, q := range queriesOf(dashboard) {
-		for _, fault := range v.faults(q.expr) {
+		for _, fault := range v.findFaults(q.expr) {
 			t.Errorf("%s: %s", q.expr, fault)
 		}
 	}
@@ -150,7 +150,7 @@ func readRules(t *testing.T) (file ruleFile) {
 }
 
 func TestEveryRuleReadsExistingMetrics(t *testing.T) {
-	v, file := known(), readRules(t)
+	v, file := knownSeries(), readRules(t)
 	for _, group := range file.Groups {
 		for _, r := range group.Rules {
 			if r.Record != "" {
@@ -161,7 +161,7 @@ func TestEveryRuleReadsExistingMetrics(t *testing.T) {
 	alerts := 0
 	for _, group := range file.Groups {
 		for _, r := range group.Rules {
-			for _, fault := range v.faults(r.Expr) {
+			for _, fault := range v.findFaults(r.Expr) {
 				t.Errorf("%s%s: %s", r.Alert, r.Record, fault)
 			}
 			if r.Record != "" {

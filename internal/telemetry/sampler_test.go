@@ -33,7 +33,7 @@ func TestSamplingFollowsCallerUnlessConfiguredOtherwise(t *testing.T) {
 			t.Setenv("OTEL_TRACES_SAMPLER", test.sampler)
 			t.Setenv("OTEL_TRACES_SAMPLER_ARG", test.arg)
 			t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:1")
-			start(t, Config{LogOutput: io.Discard})
+			startTelemetry(t, Config{LogOutput: io.Discard})
 			for name, span := range map[string]struct {
 				ctx  context.Context
 				want bool

@@ -20,7 +20,7 @@ func (r stuckReader) Write(p []byte) (int, error) {
 
 func TestConcurrentScrapesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		metrics, freed := scrapes(newRegistry()), make(chan struct{})
+		metrics, freed := newScrapeHandler(newRegistry()), make(chan struct{})
 		scrape := func(w http.ResponseWriter) {
 			metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		}

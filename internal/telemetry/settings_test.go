@@ -160,7 +160,7 @@ func TestOpenTelemetryExporterSettingsTakeEffect(t *testing.T) {
 // exportSpan starts telemetry, records one span with the given attributes, and stops telemetry.
 func exportSpan(t *testing.T, attributes ...attribute.KeyValue) {
 	t.Helper()
-	_, shutdown := start(t, Config{LogOutput: io.Discard})
+	_, shutdown := startTelemetry(t, Config{LogOutput: io.Discard})
 	_, span := otel.Tracer("calls").Start(t.Context(), "call", trace.WithAttributes(attributes...))
 	span.SetStatus(codes.Error, "caf\xe9")
 	span.End()

@@ -94,7 +94,7 @@ func TestNamesOfMetricsFollowTheConventions(t *testing.T) {
 
 func TestCallerAndModelNamesCreateABoundedNumberOfSeries(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
-	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable()), sdkmetric.WithCardinalityLimit(maxSeries))
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(tableView()), sdkmetric.WithCardinalityLimit(maxSeries))
 	before := otel.GetMeterProvider()
 	otel.SetMeterProvider(provider)
 	t.Cleanup(func() { otel.SetMeterProvider(before); _ = provider.Shutdown(t.Context()) })
@@ -108,7 +108,7 @@ func TestCallerAndModelNamesCreateABoundedNumberOfSeries(t *testing.T) {
 	}
 	o.Ordered(t.Context(), "", strings.Repeat("x", 1000), catalog.Generation{CostCents: new(int64(5))}, nil)
 	series, cents := 0, 0.0
-	for name, value := range collected(t, reader) {
+	for name, value := range collectSeries(t, reader) {
 		if strings.HasPrefix(name, "easel.order.charged ") {
 			series, cents = series+1, cents+value
 		}
@@ -120,7 +120,7 @@ func TestCallerAndModelNamesCreateABoundedNumberOfSeries(t *testing.T) {
 
 func TestOnlyDocumentedMetricsAndLabelsAreCollected(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
-	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable()))
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(tableView()))
 	t.Cleanup(func() { _ = provider.Shutdown(t.Context()) })
 	library := provider.Meter("some library")
 	counter, err := library.Int64Counter("its.own.count")
@@ -133,7 +133,7 @@ func TestOnlyDocumentedMetricsAndLabelsAreCollected(t *testing.T) {
 	}
 	counter.Add(t.Context(), 1, metric.WithAttributes(attribute.String("url", "a thousand different ones")))
 	changes.Add(t.Context(), 1, metric.WithAttributes(attribute.String("server.address", "made up"), attribute.String("easel.generation.state", "failed")))
-	if got, want := collected(t, reader), map[string]float64{"easel.changes easel.generation.state=failed": 1}; !maps.Equal(got, want) {
+	if got, want := collectSeries(t, reader), map[string]float64{"easel.changes easel.generation.state=failed": 1}; !maps.Equal(got, want) {
 		t.Errorf("measured %v, want %v", got, want)
 	}
 }

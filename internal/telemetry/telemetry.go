@@ -65,7 +65,7 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	otel.SetErrorHandler(newLimitedLog(logger))
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 	t := &Telemetry{Logger: logger, Failures: &Failures{newLimitedLog(logger)}}
-	end, err := t.begin(ctx, config)
+	end, err := t.startExport(ctx, config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,13 +76,13 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	return t, end, nil
 }
 
-// begin enables traces and metrics, unless the environment disables them. The returned function exports the remaining data and
-// stops the export. If traces and metrics are disabled, a caller's trace IDs are still forwarded to the catalog unchanged, and
-// Metrics serves only the metrics of the process.
-func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.Context) error, err error) {
+// startExport enables traces and metrics, unless the environment disables them. The returned function exports the remaining
+// data and stops the export. If traces and metrics are disabled, a caller's trace IDs are still forwarded to the catalog
+// unchanged, and Metrics serves only the metrics of the process.
+func (t *Telemetry) startExport(ctx context.Context, config Config) (end func(context.Context) error, err error) {
 	registry := newRegistry()
-	t.Metrics, t.Nameless = scrapes(registry), scrapes(nameless(registry))
-	if disabled() {
+	t.Metrics, t.Nameless = newScrapeHandler(registry), newScrapeHandler(withoutNames(registry))
+	if isDisabled() {
 		otel.SetTracerProvider(notrace.NewTracerProvider())
 		otel.SetMeterProvider(nometric.NewMeterProvider())
 		return func(context.Context) error { return nil }, nil
@@ -92,7 +92,7 @@ func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.
 			return nil, err
 		}
 	}
-	about, err := describe(ctx, config)
+	about, err := newResource(ctx, config)
 	if err != nil {
 		t.Logger.Warn("OpenTelemetry resource settings partly unreadable", "error", err)
 	}
@@ -123,9 +123,10 @@ const (
 	scrapeTime    = 30 * time.Second
 )
 
-// scrapes returns a handler that serves metrics. It responds with status 503 if scrapesAtOnce scrapes are already in progress.
-func scrapes(from prometheus.Gatherer) http.Handler {
-	serve := promhttp.HandlerFor(from, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce})
+// newScrapeHandler returns a handler that serves metrics. It responds with status 503 if scrapesAtOnce scrapes are already in
+// progress.
+func newScrapeHandler(gatherer prometheus.Gatherer) http.Handler {
+	serve := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		connection := http.NewResponseController(w)
 		_ = connection.SetWriteDeadline(time.Now().Add(scrapeTime)) // an error means only that the connection does not support deadlines, as in tests
@@ -134,8 +135,8 @@ func scrapes(from prometheus.Gatherer) http.Handler {
 	})
 }
 
-// describe returns the OpenTelemetry resource of this program. The environment can override its attributes.
-func describe(ctx context.Context, config Config) (*resource.Resource, error) {
+// newResource returns the OpenTelemetry resource of this program. The environment can override its attributes.
+func newResource(ctx context.Context, config Config) (*resource.Resource, error) {
 	return resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(

@@ -19,8 +19,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// start starts telemetry. After the test, it restores the global providers.
-func start(t *testing.T, config Config) (*Telemetry, func(context.Context) error) {
+// startTelemetry starts telemetry. After the test, it restores the global providers.
+func startTelemetry(t *testing.T, config Config) (*Telemetry, func(context.Context) error) {
 	t.Helper()
 	traces, metrics := otel.GetTracerProvider(), otel.GetMeterProvider()
 	telemetry, shutdown, err := Start(t.Context(), config)
@@ -57,10 +57,10 @@ func TestTelemetryIsExportedOnlyIfTheEnvironmentEnablesIt(t *testing.T) {
 			for name, value := range test.env {
 				t.Setenv(name, value)
 			}
-			if got := traceSignal.exported(); got != test.traces {
+			if got := traceSignal.isExported(); got != test.traces {
 				t.Errorf("traces exported: %v, want %v", got, test.traces)
 			}
-			if got := metricSignal.exported(); got != test.metrics {
+			if got := metricSignal.isExported(); got != test.metrics {
 				t.Errorf("metrics exported: %v, want %v", got, test.metrics)
 			}
 		})
@@ -73,7 +73,7 @@ func TestUnresponsiveCollectorDoesNotBlockShutdown(t *testing.T) {
 	defer collector.Close()
 	defer close(hang)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	_, shutdown := start(t, Config{LogOutput: io.Discard})
+	_, shutdown := startTelemetry(t, Config{LogOutput: io.Discard})
 	_, span := otel.Tracer("test").Start(t.Context(), "work")
 	span.End()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -86,7 +86,7 @@ func TestUnresponsiveCollectorDoesNotBlockShutdown(t *testing.T) {
 }
 
 func TestMetricsAreServedWithoutAnExporter(t *testing.T) {
-	telemetry, _ := start(t, Config{Version: "1.2", LogOutput: io.Discard})
+	telemetry, _ := startTelemetry(t, Config{Version: "1.2", LogOutput: io.Discard})
 	counter, err := otel.Meter("test").Int64Counter("easel.pushes")
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestMetricsAreServedWithoutAnExporter(t *testing.T) {
 
 func TestServiceNameIsReadFromEnvironment(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "other")
-	about, err := describe(t.Context(), Config{})
+	about, err := newResource(t.Context(), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestServiceNameIsReadFromEnvironment(t *testing.T) {
 func TestLogLineContainsItsTraceAndSpanIDs(t *testing.T) {
 	for _, format := range []string{"", "json", "text"} {
 		var lines bytes.Buffer
-		telemetry, _ := start(t, Config{LogOutput: &lines, LogFormat: format})
+		telemetry, _ := startTelemetry(t, Config{LogOutput: &lines, LogFormat: format})
 		ctx, span := otel.Tracer("test").Start(t.Context(), "work")
 		telemetry.Logger.With("key", "value").InfoContext(ctx, "done")
 		for _, want := range []string{span.SpanContext().TraceID().String(), span.SpanContext().SpanID().String(), "value"} {
@@ -129,7 +129,7 @@ func TestLogLineContainsItsTraceAndSpanIDs(t *testing.T) {
 
 func TestLogLineWithoutATraceHasNoTraceID(t *testing.T) {
 	var lines bytes.Buffer
-	telemetry, _ := start(t, Config{LogOutput: &lines, LogLevel: slog.LevelWarn})
+	telemetry, _ := startTelemetry(t, Config{LogOutput: &lines, LogLevel: slog.LevelWarn})
 	telemetry.Logger.Info("too quiet")
 	telemetry.Logger.WithGroup("group").Warn("loud", "a", 1)
 	if got := lines.String(); strings.Contains(got, "quiet") || strings.Contains(got, "trace_id") || !strings.Contains(got, `"group":{"a":1}`) {
@@ -151,7 +151,7 @@ func TestUnknownExporterIsRejected(t *testing.T) {
 }
 
 func TestCallersSamplingDecisionIsPassedOnWithoutAnExporter(t *testing.T) {
-	start(t, Config{LogOutput: io.Discard})
+	startTelemetry(t, Config{LogOutput: io.Discard})
 	_, span := otel.Tracer("test").Start(t.Context(), "root")
 	if span.SpanContext().IsSampled() || !span.SpanContext().TraceID().IsValid() {
 		t.Errorf("a root span without an exporter is %+v, want an unsampled one with a trace ID", span.SpanContext())
@@ -169,7 +169,7 @@ func TestDisabledSDKLogsFailuresButRecordsNoSpans(t *testing.T) {
 	t.Setenv("OTEL_SDK_DISABLED", "true")
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.invalid")
 	out := &bytes.Buffer{}
-	telemetry, _ := start(t, Config{LogOutput: out})
+	telemetry, _ := startTelemetry(t, Config{LogOutput: out})
 	down := &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /me"}
 	telemetry.Failures.Called(t.Context(), catalog.Forwarded(catalog.NewSecret("one")), down)
 	telemetry.Tracer.failures.Polled(t.Context(), watch.Poll{Tenant: "other"}, watch.Outcome{Err: down})

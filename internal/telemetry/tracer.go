@@ -91,7 +91,7 @@ func (t *Tracer) PollBegins(ctx context.Context, p watch.Poll) (context.Context,
 	case "sweep":
 		span.SetAttributes(attribute.Int("easel.sweep.size", p.Generations))
 	}
-	return ctx, t.TraceRef(ctx), func(out watch.Outcome) { t.polled(ctx, span, p, out) }
+	return ctx, t.TraceRef(ctx), func(out watch.Outcome) { t.recordPoll(ctx, span, p, out) }
 }
 
 // pollNames maps kinds of polls to the names of their spans.
@@ -121,8 +121,8 @@ func link(ref watch.TraceRef, about attribute.KeyValue) trace.Link {
 	return trace.Link{SpanContext: span, Attributes: []attribute.KeyValue{about}}
 }
 
-// polled records the end of a poll.
-func (t *Tracer) polled(ctx context.Context, span trace.Span, p watch.Poll, out watch.Outcome) {
+// recordPoll records the end of a poll.
+func (t *Tracer) recordPoll(ctx context.Context, span trace.Span, p watch.Poll, out watch.Outcome) {
 	if t.failures != nil {
 		t.failures.Polled(ctx, p, out)
 	}
@@ -176,11 +176,11 @@ func (t *Tracer) Delivery(ctx context.Context, watching watch.TraceRef, event wa
 	if watching == nil || !t.pushes.Allow() {
 		return nil
 	}
-	return t.pushing(ctx, event, found)
+	return t.startPush(ctx, event, found)
 }
 
-// pushing starts the span of a push, which delivers an event to a watch. It returns a function that ends the span.
-func (t *Tracer) pushing(ctx context.Context, event watch.Event, found watch.TraceRef) (delivered func()) {
+// startPush starts the span of a push, which delivers an event to a watch. It returns a function that ends the span.
+func (t *Tracer) startPush(ctx context.Context, event watch.Event, found watch.TraceRef) (delivered func()) {
 	var options []trace.SpanStartOption
 	if event.Update != nil {
 		options = append(options, trace.WithAttributes(
@@ -200,15 +200,14 @@ func (t *Tracer) Notified(team, outcome string, attempts int64) {
 	t.notified.Add(context.Background(), attempts, labelled(owner.is(team), eventOutcome.is(outcome)))
 }
 
-// Ordered records an order's outcome and cost. The parameter by is the caller's name, or "" for a caller with its own API
-// key.
-func (t *Tracer) Ordered(ctx context.Context, by, modelID string, g catalog.Generation, err error) {
+// Ordered records an order's outcome and cost. callerName is empty for a caller with its own API key.
+func (t *Tracer) Ordered(ctx context.Context, callerName, modelID string, g catalog.Generation, err error) {
 	t.orders.Add(ctx, 1, labelled(ordered.is(orderOutcome(g, err))))
 	if err == nil && g.CostCents != nil {
-		if by == "" {
-			by = "forwarded"
+		if callerName == "" {
+			callerName = "forwarded"
 		}
-		t.spent.Add(ctx, max(0, *g.CostCents), labelled(model.is(modelID), caller.is(by)))
+		t.spent.Add(ctx, max(0, *g.CostCents), labelled(model.is(modelID), caller.is(callerName)))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 func TestSpansOfDeliveredUpdatesAreLimitedPerSecond(t *testing.T) {
-	exporter := record(t)
+	exporter := recordSpans(t)
 	synctest.Test(t, func(t *testing.T) {
 		o, err := NewTracer()
 		if err != nil {

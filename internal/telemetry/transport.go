@@ -57,12 +57,12 @@ func (t describedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	began := time.Now()
 	answer, err := t.base.RoundTrip(r)
-	t.log(r, answer, err, time.Since(began))
+	t.logAttempt(r, answer, err, time.Since(began))
 	return answer, err
 }
 
-// log logs the result of an attempt. It omits the text of an error, because the text may repeat received data.
-func (t describedTransport) log(r *http.Request, answer *http.Response, err error, took time.Duration) {
+// logAttempt logs the result of an attempt. It omits the text of an error, because the text may repeat received data.
+func (t describedTransport) logAttempt(r *http.Request, answer *http.Response, err error, took time.Duration) {
 	if ctx := r.Context(); t.logger.Enabled(ctx, slog.LevelDebug) {
 		about := []slog.Attr{slog.String("request", r.Pattern), slog.String("path", r.URL.Path), slog.Int("attempt", max(1, catalog.Attempt(ctx))), slog.Float64("duration_ms", milliseconds(took))}
 		if err != nil {

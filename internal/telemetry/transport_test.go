@@ -24,9 +24,9 @@ import (
 
 const canary = "sk_live_canary"
 
-// record installs a global tracer provider until the end of the test. It returns the exporter that
+// recordSpans installs a global tracer provider until the end of the test. It returns the exporter that
 // collects the test's spans.
-func record(t *testing.T) *tracetest.InMemoryExporter {
+func recordSpans(t *testing.T) *tracetest.InMemoryExporter {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
@@ -44,8 +44,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// send sends a request in the same way as the catalog client, and reads the response.
-func send(t *testing.T, transport http.RoundTripper, url string) error {
+// sendRequest sends a request in the same way as the catalog client, and reads the response.
+func sendRequest(t *testing.T, transport http.RoundTripper, url string) error {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/generations/gen_1", nil)
 	if err != nil {
@@ -64,13 +64,13 @@ func send(t *testing.T, transport http.RoundTripper, url string) error {
 }
 
 func TestSpanOfACatalogRequestOmitsTheAPIKey(t *testing.T) {
-	exporter := record(t)
+	exporter := recordSpans(t)
 	var traceparent string
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		traceparent = r.Header.Get("traceparent")
 	}))
 	defer upstream.Close()
-	if err := send(t, UpstreamTransport(http.DefaultTransport, slog.New(slog.DiscardHandler)), upstream.URL); err != nil {
+	if err := sendRequest(t, UpstreamTransport(http.DefaultTransport, slog.New(slog.DiscardHandler)), upstream.URL); err != nil {
 		t.Fatal(err)
 	}
 	spans := exporter.GetSpans()
@@ -104,8 +104,8 @@ func TestAFailedRequestMakesTheSpanAnError(t *testing.T) {
 		{"a truncated body", answer(http.StatusOK, io.MultiReader(strings.NewReader("half"), brokenReader{}))},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			exporter := record(t)
-			_ = send(t, UpstreamTransport(test.base, slog.New(slog.DiscardHandler)), "http://catalog.test") // the request fails; the test checks only its span
+			exporter := recordSpans(t)
+			_ = sendRequest(t, UpstreamTransport(test.base, slog.New(slog.DiscardHandler)), "http://catalog.test") // the request fails; the test checks only its span
 			spans := exporter.GetSpans()
 			if len(spans) != 1 || spans[0].Status.Code != codes.Error {
 				t.Errorf("got the spans %+v, want one error", spans)
@@ -126,7 +126,7 @@ func TestSpanOfARequestWithoutPatternIsNamedByItsMethod(t *testing.T) {
 }
 
 func TestCatalogGetsTraceIDsButNoTracestateOrBaggage(t *testing.T) {
-	start(t, Config{LogOutput: io.Discard}) // sets the global propagator
+	startTelemetry(t, Config{LogOutput: io.Discard}) // sets the global propagator
 	caller := propagation.MapCarrier{
 		"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		"tracestate":  "vendor=" + canary,
@@ -158,8 +158,8 @@ func TestCatalogGetsTraceIDsButNoTracestateOrBaggage(t *testing.T) {
 	}
 }
 
-// answering starts a server that responds to one request with exactly the given bytes.
-func answering(t *testing.T, bytes string) (url string) {
+// startServer starts a server that responds to one request with exactly the given bytes.
+func startServer(t *testing.T, bytes string) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -189,10 +189,10 @@ func TestAPIKeyInMalformedResponseAppearsInNoSpan(t *testing.T) {
 			plain := httptest.NewServer(c)
 			t.Cleanup(plain.Close)
 			t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", plain.URL)
-			_, shutdown := start(t, Config{LogOutput: io.Discard})
+			_, shutdown := startTelemetry(t, Config{LogOutput: io.Discard})
 			base := &http.Transport{}
 			t.Cleanup(base.CloseIdleConnections)
-			if err := send(t, UpstreamTransport(base, slog.New(slog.DiscardHandler)), answering(t, broken+"\r\n\r\n")); err == nil {
+			if err := sendRequest(t, UpstreamTransport(base, slog.New(slog.DiscardHandler)), startServer(t, broken+"\r\n\r\n")); err == nil {
 				t.Fatal("the malformed response caused no error")
 			}
 			if err := shutdown(t.Context()); err != nil {
