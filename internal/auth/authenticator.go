@@ -69,7 +69,7 @@ func unknown(text string) *Error { return &Error{easelv1.ErrorReason_CALLER_UNKN
 // Authenticate identifies the caller by its forwarded API key, its token or its certificate, and adds the caller's identity to
 // the context of the call. It never sends a token to the catalog.
 func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certificate) (context.Context, error) {
-	token, err := a.bearer(ctx)
+	token, err := a.bearerToken(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certifica
 // Admit rejects most calls that Authenticate would reject, but is faster. It checks only the syntax of a forwarded API key, and
 // does not verify a JWT. It checks all other tokens and certificates completely, because this takes only a map lookup.
 func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) error {
-	token, err := a.bearer(ctx)
+	token, err := a.bearerToken(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,8 +96,8 @@ func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) err
 	return err
 }
 
-// bearer returns the bearer token in the authorization metadata, or "" if there is no such metadata.
-func (a *Authenticator) bearer(ctx context.Context) (string, error) {
+// bearerToken returns the bearer token in the authorization metadata, or "" if there is no such metadata.
+func (a *Authenticator) bearerToken(ctx context.Context) (string, error) {
 	limit := maxToken
 	if a.cfg.SharedKey == nil {
 		limit = maxAPIKey
@@ -120,20 +120,20 @@ func (a *Authenticator) identify(token string, certificate *Certificate) (*Ident
 	name := certificate.Name()
 	switch {
 	case a.cfg.SharedKey == nil:
-		return a.forwarded(token)
+		return a.identifyForwarded(token)
 	case a.cfg.Callers == nil && name != "":
 		return &Identity{Caller: name, Owner: name, APIKey: a.sharedCredential(name, 0), SeesAccount: true}, nil
 	case a.cfg.Callers != nil && token != "":
-		return a.byToken(token)
+		return a.identifyToken(token)
 	case a.cfg.Callers != nil && name != "":
-		return a.identifyListed(func(l *List) *Caller { return l.byCertificate(certificate.Names) }, errCertificateUnknown, time.Time{})
+		return a.identifyListed(func(l *List) *Caller { return l.callerOfCertificate(certificate.Names) }, errCertificateUnknown, time.Time{})
 	}
-	return a.anonymous()
+	return a.identifyAnonymous()
 }
 
-// forwarded returns the identity of a caller whose own API key is forwarded. It returns an error if there is no key, or if the
-// catalog is known to reject the key. It does not check the key otherwise: the catalog does so with each request.
-func (a *Authenticator) forwarded(token string) (*Identity, error) {
+// identifyForwarded returns the identity of a caller whose own API key is forwarded. It returns an error if there is no key, or
+// if the catalog is known to reject the key. It does not check the key otherwise: the catalog does so with each request.
+func (a *Authenticator) identifyForwarded(token string) (*Identity, error) {
 	if token == "" {
 		return nil, errNoAPIKey
 	}
@@ -144,8 +144,8 @@ func (a *Authenticator) forwarded(token string) (*Identity, error) {
 	return &Identity{Owner: key.APIKeySum(), APIKey: key, SeesAccount: true}, nil
 }
 
-// byToken returns the identity of the caller that a service token or a JWT belongs to.
-func (a *Authenticator) byToken(token string) (*Identity, error) {
+// identifyToken returns the identity of the caller that a service token or a JWT belongs to.
+func (a *Authenticator) identifyToken(token string) (*Identity, error) {
 	list, hash := a.cfg.Callers.List(), hashOf(token)
 	if list.tokens[hash] != nil || len(list.Issuers) == 0 {
 		return a.identifyListed(func(l *List) *Caller { return l.tokens[hash] }, errTokenUnknown, time.Time{})
@@ -157,29 +157,28 @@ func (a *Authenticator) byToken(token string) (*Identity, error) {
 	return a.identifyListed(func(l *List) *Caller { return l.subjects[subject] }, errSubjectUnknown, until)
 }
 
-// identifyListed returns the identity of a caller in the current list of callers. The function find selects the caller from the list.
-// If find returns nil, listed returns the error in the parameter missing. After a change of the list, listed is called again
-// with the same arguments. The parameter until is the time until which the caller's JWT is accepted, or zero if the caller has
-// no JWT.
-func (a *Authenticator) identifyListed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
+// identifyListed returns the identity of a caller in the current list of callers. findCaller selects the caller from the list.
+// If it returns nil, identifyListed returns missingErr. After a change of the list, identifyListed is called again with the
+// same arguments. expiry is the time until which the caller's JWT is accepted, or zero if the caller has no JWT.
+func (a *Authenticator) identifyListed(findCaller func(*List) *Caller, missingErr error, expiry time.Time) (*Identity, error) {
 	list := a.cfg.Callers.List()
-	c := find(list)
+	c := findCaller(list)
 	if c == nil {
-		return nil, missing
+		return nil, missingErr
 	}
 	return &Identity{
 		Caller: c.Name, Owner: c.Owner(), Operator: c.Operator, SeesAccount: c.Operator, APIKey: a.sharedCredential(c.Owner(), c.Team.Weight),
-		Limits: c.Team, Total: list.Total, list: list, until: until, renew: func() (*Identity, error) { return a.identifyListed(find, missing, until) },
+		Limits: c.Team, Total: list.Total, list: list, until: expiry, renew: func() (*Identity, error) { return a.identifyListed(findCaller, missingErr, expiry) },
 	}, nil
 }
 
-// anonymous returns the identity of a caller without a token or certificate. It returns an error if the configuration does not
-// allow such callers.
-func (a *Authenticator) anonymous() (*Identity, error) {
+// identifyAnonymous returns the identity of a caller without a token or certificate. It returns an error if the configuration
+// does not allow such callers.
+func (a *Authenticator) identifyAnonymous() (*Identity, error) {
 	if !a.cfg.AllowAnonymous {
 		return nil, errNoProof
 	}
-	identity := &Identity{Caller: Anonymous, APIKey: a.sharedCredential("", 0), renew: a.anonymous}
+	identity := &Identity{Caller: Anonymous, APIKey: a.sharedCredential("", 0), renew: a.identifyAnonymous}
 	if identity.list = a.cfg.Callers.List(); identity.list == nil {
 		identity.SeesAccount, identity.nameless = true, !a.cfg.Certificates
 	} else {
@@ -213,8 +212,9 @@ func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 	}
 }
 
-// Renewed returns the caller's identity according to the current list of callers. It returns an error if the caller was removed,
-// or if its name, its owner or its status as an operator has changed. It neither rereads the file nor verifies a JWT again.
+// Renewed returns the caller's identity according to the current list of callers. It returns an error if the caller was
+// removed, or if its name, its owner or its status as an operator has changed. It neither rereads the file nor verifies a JWT
+// again.
 func (a *Authenticator) Renewed(old *Identity) (*Identity, error) {
 	if old.list == nil || old.list == a.cfg.Callers.List() {
 		return old, nil

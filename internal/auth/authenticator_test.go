@@ -31,7 +31,7 @@ func callersText(callers ...[2]string) string {
 // hasToken reloads the callers file and returns the name of the caller that has the token, or "" if no caller has it.
 func hasToken(callers *Callers, token string) string {
 	callers.Reload() // a server calls Reload every second
-	return nameOf(byToken(callers.List(), token))
+	return nameOf(callerByToken(callers.List(), token))
 }
 
 func TestInitialCallersFileWithoutCallersIsRejected(t *testing.T) {
@@ -176,17 +176,17 @@ func TestIssuerTokenAuthenticatesCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, known)
+	followKeys(t, known)
 	if problems := known.KeyProblems(); len(problems) != 1 || problems["away"] == nil {
 		t.Errorf("the key problems are %v, want only that of the issuer \"away\"", problems)
 	}
 	token := func(issuer, subject string) string {
-		return key.sign(t, claims(map[string]any{"iss": issuer, "sub": subject}), nil)
+		return key.signToken(t, validClaims(map[string]any{"iss": issuer, "sub": subject}), nil)
 	}
 	shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held-key") })
 	s := New(Config{SharedKey: &shared, Callers: known})
 	for bearer, want := range map[string]string{
-		stranger.sign(t, claims(map[string]any{"iss": "i"}), nil): "CALLER_UNKNOWN", token("i", "s"): "poster", "of-ops": "ops", token("i", "other"): "CALLER_UNKNOWN", token("j", "s"): "CALLER_UNKNOWN", token("away", "s"): "ISSUER_UNAVAILABLE",
+		stranger.signToken(t, validClaims(map[string]any{"iss": "i"}), nil): "CALLER_UNKNOWN", token("i", "s"): "poster", "of-ops": "ops", token("i", "other"): "CALLER_UNKNOWN", token("j", "s"): "CALLER_UNKNOWN", token("away", "s"): "ISSUER_UNAVAILABLE",
 		"unknown": "CALLER_UNKNOWN", token("i", strings.Repeat("s", 5000)): "CALLER_UNKNOWN", token("i", strings.Repeat("s", 9000)): "CREDENTIAL_MALFORMED",
 	} {
 		ctx, err := s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+bearer)), nil)

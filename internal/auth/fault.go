@@ -58,10 +58,10 @@ var (
 	quotation = regexp.MustCompile("(?s)['\"`].*['\"`]") // matches the quoted part of a YAML error, which may be text from the file
 )
 
-// reject adds a fault for each problem that an error from [parser.read] reports.
-func (p *parser) reject(err error) {
+// addFaults adds a fault for each problem that an error from [parser.decodeFile] reports.
+func (p *parser) addFaults(err error) {
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
-		p.rejectValue(invalid)
+		p.addValueFaults(invalid)
 		return
 	}
 	parts := yamlError.FindStringSubmatch(err.Error())
@@ -69,39 +69,40 @@ func (p *parser) reject(err error) {
 	p.faults = append(p.faults, Fault{max(1, line), "invalid YAML: " + quotation.ReplaceAllString(parts[2], "…")})
 }
 
-// rejectValue adds a fault for each violation of the schema. The fault for an invalid value contains the schema's description of
-// that value.
-func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
+// addValueFaults adds a fault for each violation of the schema. The fault for an invalid value contains the schema's
+// description of that value.
+func (p *parser) addValueFaults(invalid *jsonschema.ValidationError) {
 	path := strings.Join(invalid.InstanceLocation, "/")
 	switch k := invalid.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference:
 		for _, cause := range invalid.Causes {
-			p.rejectValue(cause)
+			p.addValueFaults(cause)
 		}
 	case *kind.Required:
-		p.fault(path, "%s is missing; add it", strings.Join(k.Missing, ", "))
+		p.addFault(path, "%s is missing; add it", strings.Join(k.Missing, ", "))
 	case *kind.AdditionalProperties:
-		parent, _ := described(invalid.InstanceLocation)
+		parent, _ := findSchema(invalid.InstanceLocation)
 		members := strings.Join(slices.Sorted(maps.Keys(parent.Properties)), ", ")
 		for _, name := range k.Properties {
 			quoted := ""
 			if memberName.MatchString(name) {
 				quoted = " " + name
 			}
-			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member%s; the members here are %s", quoted, members)
+			p.addFault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member%s; the members here are %s", quoted, members)
 		}
 	case *kind.PropertyNames: // only team names can cause this violation, so the path is known; InstanceLocation is unreliable here
-		_, rule := described([]string{"teams"})
-		p.fault("teams/"+k.Property, "%s", rule)
+		_, rule := findSchema([]string{"teams"})
+		p.addFault("teams/"+k.Property, "%s", rule)
 	default:
-		_, rule := described(invalid.InstanceLocation)
-		p.fault(path, "%s", rule)
+		_, rule := findSchema(invalid.InstanceLocation)
+		p.addFault(path, "%s", rule)
 	}
 }
 
-// described returns the schema of the value at a path, and a message for an invalid value. The message contains the description
-// of the value. If the value has no description, it contains that of the nearest enclosing value with a description.
-func described(path []string) (s *jsonschema.Schema, rule string) {
+// findSchema returns the schema of the value at a path, and a message for an invalid value. The message contains the
+// description of the value. If the value has no description, it contains that of the nearest enclosing value with a
+// description.
+func findSchema(path []string) (s *jsonschema.Schema, rule string) {
 	s = schema()
 	name, text := "file", s.Description
 	for _, step := range path {
@@ -120,13 +121,13 @@ func described(path []string) (s *jsonschema.Schema, rule string) {
 	return s, "wrong " + name + ": " + strings.TrimSuffix(text, ".")
 }
 
-// fault adds a fault for the value at a path. The path consists of member names and list indexes, separated by slashes.
-func (p *parser) fault(path, format string, args ...any) {
+// addFault adds a fault for the value at a path. The path consists of member names and list indexes, separated by slashes.
+func (p *parser) addFault(path, format string, args ...any) {
 	p.faults = append(p.faults, Fault{lineOf(&p.root, strings.Split(path, "/")), fmt.Sprintf(format, args...)})
 }
 
-// lineOf returns the line of the value at a path. If the file does not contain this value, lineOf returns the line of the nearest
-// enclosing value.
+// lineOf returns the line of the value at a path. If the file does not contain this value, lineOf returns the line of the
+// nearest enclosing value.
 func lineOf(n *yaml.Node, path []string) int {
 	switch n.Kind {
 	case yaml.AliasNode:

@@ -84,7 +84,7 @@ func (c *Callers) ReadKeys(ctx context.Context) {
 		if now := time.Now(); now.Sub(issuer.keys.begin) >= issuer.interval() {
 			issuer.keys.begin = now
 			issuer.keys.wanted.Store(false)
-			reads.Go(func() { issuer.refresh(ctx, c.logger.With("issuer", name)) })
+			reads.Go(func() { issuer.refreshKeys(ctx, c.logger.With("issuer", name)) })
 		}
 	}
 	reads.Wait()
@@ -112,9 +112,9 @@ func (i *Issuer) interval() time.Duration {
 	return keysURLInterval
 }
 
-// refresh reads the keys and logs changes and new errors. After a failure, the old keys stay valid until [keysTTL] has passed
-// since the last successful read.
-func (i *Issuer) refresh(ctx context.Context, logger *slog.Logger) {
+// refreshKeys reads the keys and logs changes and new errors. After a failure, the old keys stay valid until [keysTTL] has
+// passed since the last successful read.
+func (i *Issuer) refreshKeys(ctx context.Context, logger *slog.Logger) {
 	set, err := i.readKeys(ctx)
 	if ctx.Err() != nil {
 		return // the process is stopping
@@ -141,9 +141,9 @@ func keyIDs(set []jose.JSONWebKey) (ids []string) {
 	return ids
 }
 
-// candidates returns the keys that could have signed a token with this header. A token without a key ID is accepted only if
+// candidateKeys returns the keys that could have signed a token with this header. A token without a key ID is accepted only if
 // exactly one key of the issuer fits its algorithm.
-func (i *Issuer) candidates(header jose.Header, now time.Time) (candidates []jose.JSONWebKey, err error) {
+func (i *Issuer) candidateKeys(header jose.Header, now time.Time) (candidates []jose.JSONWebKey, err error) {
 	known := i.keys.known.Load()
 	switch {
 	case known.time.IsZero():

@@ -39,16 +39,16 @@ func parseKeys(text []byte) (keys []jose.JSONWebKey, err error) {
 	}
 	for _, text := range set.Keys {
 		var key jose.JSONWebKey
-		if key.UnmarshalJSON(text) == nil && verifies(key) {
+		if key.UnmarshalJSON(text) == nil && isVerificationKey(key) {
 			keys = append(keys, key)
 		}
 	}
 	return keys, nil
 }
 
-// verifies reports whether a key is a public key that can be used to verify tokens. SPIFFE key sets mark such a key with the
-// use "jwt-svid".
-func verifies(key jose.JSONWebKey) bool {
+// isVerificationKey reports whether a key is a public key that can be used to verify tokens. SPIFFE key sets mark such a key
+// with the use "jwt-svid".
+func isVerificationKey(key jose.JSONWebKey) bool {
 	if !slices.Contains([]string{"", "sig", "jwt-svid"}, key.Use) {
 		return false
 	}
@@ -67,7 +67,7 @@ func verifies(key jose.JSONWebKey) bool {
 // key set is valid, because an issuer can revoke all its keys.
 func (i *Issuer) Check() error {
 	if i.KeysFile == "" {
-		_, _, err := i.request(context.Background())
+		_, _, err := i.newRequest(context.Background())
 		return err
 	}
 	_, err := i.readKeys(context.Background())
@@ -81,7 +81,7 @@ func (i *Issuer) readKeys(ctx context.Context) (keys []jose.JSONWebKey, err erro
 		text, err = os.ReadFile(i.KeysFile)
 	} else {
 		member = "jwks_url"
-		text, err = i.download(ctx)
+		text, err = i.downloadKeys(ctx)
 	}
 	if err == nil {
 		keys, err = parseKeys(text)
@@ -95,11 +95,11 @@ func (i *Issuer) readKeys(ctx context.Context) (keys []jose.JSONWebKey, err erro
 	return keys, nil
 }
 
-// download downloads the key set from its URL. It does not follow redirects.
-func (i *Issuer) download(ctx context.Context) ([]byte, error) {
+// downloadKeys downloads the key set from its URL. It does not follow redirects.
+func (i *Issuer) downloadKeys(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
 	defer cancel()
-	client, req, err := i.request(ctx)
+	client, req, err := i.newRequest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +115,8 @@ func (i *Issuer) download(ctx context.Context) ([]byte, error) {
 	return text, cmp.Or(err, ctx.Err()) // a read that is interrupted by ctx may end without an error
 }
 
-// request returns the request for the key set, and a client that trusts the CAs in CAFile.
-func (i *Issuer) request(ctx context.Context) (*http.Client, *http.Request, error) {
+// newRequest returns the request for the key set, and a client that trusts the CAs in CAFile.
+func (i *Issuer) newRequest(ctx context.Context) (*http.Client, *http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, i.KeysURL, nil)
 	if err != nil {
 		return nil, nil, err

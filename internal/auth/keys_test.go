@@ -113,9 +113,9 @@ func TestIssuerKeysAreReadOnlyFromConfiguredURL(t *testing.T) {
 	}
 }
 
-// refresh fetches the issuer's keys now, instead of at the next scheduled time.
-func (i *issued) refresh(t *testing.T, name string) {
-	i.List().Issuers[name].refresh(t.Context(), i.logger.With("issuer", name))
+// refreshKeys fetches the issuer's keys now, instead of at the next scheduled time.
+func (i *issued) refreshKeys(t *testing.T, name string) {
+	i.List().Issuers[name].refreshKeys(t.Context(), i.logger.With("issuer", name))
 }
 
 func TestInvalidIssuerFilesAreRejected(t *testing.T) {
@@ -147,7 +147,7 @@ func TestUnknownSigningKeyTriggersKeyReload(t *testing.T) {
 	v := loadIssuers(t, io.Discard, server.issuer(t))
 	v.ReadKeys(t.Context())
 	for range 100 {
-		if _, _, err := v.verify(next.sign(t, claims(nil), nil)); !errors.Is(err, errUnknownKey) {
+		if _, _, err := v.verify(next.signToken(t, validClaims(nil), nil)); !errors.Is(err, errUnknownKey) {
 			t.Fatalf("a token with an unknown key: %v", err)
 		}
 	}
@@ -163,7 +163,7 @@ func TestUnknownSigningKeyTriggersKeyReload(t *testing.T) {
 	keys := v.List().Issuers["https://issuer.example"].keys
 	keys.begin = keys.begin.Add(-keysRetryInterval)
 	v.ReadKeys(t.Context())
-	if _, _, err := v.verify(next.sign(t, claims(nil), nil)); err != nil {
+	if _, _, err := v.verify(next.signToken(t, validClaims(nil), nil)); err != nil {
 		t.Errorf("after the key was loaded: %v", err)
 	}
 	if n := server.asked.Load(); n != 2 {
@@ -181,14 +181,14 @@ func TestKeySetWithoutSigningKeysRevokesPreviousKeys(t *testing.T) {
 		logs := proctest.NewOutput()
 		v := loadIssuers(t, logs, issuer)
 		v.ReadKeys(t.Context())
-		token := key.sign(t, claims(nil), nil)
+		token := key.signToken(t, validClaims(nil), nil)
 		if _, _, err := v.verify(token); err != nil {
 			t.Fatal(err)
 		}
 		answer := answerWith(emptied)
 		server.answer.Store(&answer)
-		v.refresh(t, issuer.Name)
-		for _, sent := range []string{token, key.sign(t, claims(map[string]any{"sub": "other"}), nil)} {
+		v.refreshKeys(t, issuer.Name)
+		for _, sent := range []string{token, key.signToken(t, validClaims(map[string]any{"sub": "other"}), nil)} {
 			if _, _, err := v.verify(sent); !errors.Is(err, errUnknownKey) {
 				t.Errorf("%s: a token of the revoked key: %v", name, err)
 			}
@@ -206,7 +206,7 @@ func TestIssuerKeysSurviveConfigurationChange(t *testing.T) {
 	v := loadIssuers(t, io.Discard, issuer)
 	v.ReadKeys(t.Context())
 	verify := func(audience string) error {
-		_, _, err := v.verify(key.sign(t, claims(map[string]any{"aud": audience}), nil))
+		_, _, err := v.verify(key.signToken(t, validClaims(map[string]any{"aud": audience}), nil))
 		return err
 	}
 	if err := verify("easel"); err != nil {
@@ -216,20 +216,20 @@ func TestIssuerKeysSurviveConfigurationChange(t *testing.T) {
 	server.answer.Store(&away)
 	edited := issuer
 	edited.Audience, edited.TokenFile, edited.CAFile = "easel2", proctest.File(t, "another"), proctest.File(t, "no certificate")
-	v.edit(t, edited)
+	v.editIssuers(t, edited)
 	if err := verify("easel2"); err != nil {
 		t.Errorf("after the edit: %v", err)
 	}
 	if err := verify("easel"); !errors.Is(err, errAudience) {
 		t.Errorf("a token for the previous audience: %v", err)
 	}
-	v.refresh(t, issuer.Name)
+	v.refreshKeys(t, issuer.Name)
 	if err := verify("easel2"); err != nil || v.KeyProblems()[issuer.Name] == nil {
 		t.Errorf("after a failed read: %v, %v", err, v.KeyProblems())
 	}
 	moved := edited
 	moved.KeysURL += "/elsewhere"
-	v.edit(t, moved)
+	v.editIssuers(t, moved)
 	if err := verify("easel2"); !errors.Is(err, errNoKeys) {
 		t.Errorf("after a change of the URL of the keys: %v", err)
 	}
@@ -246,13 +246,13 @@ func TestSlowIssuerDelaysNoOtherIssuers(t *testing.T) {
 	go func() { defer close(ended); v.ReadKeys(t.Context()) }()
 	<-began
 	proctest.Eventually(t, time.Minute, "the keys of the second issuer are loaded", func() bool {
-		_, _, err := v.verify(key.sign(t, claims(nil), nil))
+		_, _, err := v.verify(key.signToken(t, validClaims(nil), nil))
 		if err != nil && !errors.Is(err, errNoKeys) {
 			t.Fatalf("a token of the second issuer: %v", err)
 		}
 		return err == nil
 	})
-	if _, _, err := v.verify(key.sign(t, claims(map[string]any{"iss": first.Name}), nil)); !errors.Is(err, errNoKeys) {
+	if _, _, err := v.verify(key.signToken(t, validClaims(map[string]any{"iss": first.Name}), nil)); !errors.Is(err, errNoKeys) {
 		t.Errorf("a token of the slow issuer: %v", err)
 	}
 	close(end)
@@ -266,7 +266,7 @@ func TestChangesOfIssuerKeysAreLogged(t *testing.T) {
 	v := loadIssuers(t, &log, issuer)
 	for _, keys := range []string{keySet(t, one), keySet(t, two), keySet(t, two), keySet(t, two, unnamed)} {
 		proctest.Write(t, issuer.KeysFile, keys)
-		v.refresh(t, issuer.Name)
+		v.refreshKeys(t, issuer.Name)
 	}
 	want := `^.* keys=1 before=\[\] after=\[one\]\n.* keys=1 before=\[one\] after=\[one\]\n.* keys=2 before=\[one\] after="\[one \]"\n$`
 	if !regexp.MustCompile(want).MatchString(log.String()) {

@@ -61,8 +61,8 @@ type Events struct {
 	SecretFile string `yaml:"secret_file"`
 }
 
-// Allows reports whether the team may use a model. The patterns have the syntax of [path.Match]. The schema guarantees that they
-// are valid.
+// Allows reports whether the team may use a model. The patterns have the syntax of [path.Match]. The schema guarantees that
+// they are valid.
 func (t Team) Allows(model string) bool {
 	return t.Models == nil || slices.ContainsFunc(t.Models, func(pattern string) bool {
 		matched, _ := path.Match(pattern, model)
@@ -102,15 +102,16 @@ type List struct {
 	digest       string // SHA-256 of the file, in hex
 }
 
-// tokenHash is the SHA-256 of a token. Tokens are looked up by hash, so that the duration of a lookup reveals nothing about them.
+// tokenHash is the SHA-256 of a token. Tokens are looked up by hash, so that the duration of a lookup reveals nothing about
+// them.
 type tokenHash [sha256.Size]byte
 
 // Owners returns the sorted names of all teams and of the callers without a team.
 func (l *List) Owners() []string { return slices.Sorted(maps.Keys(l.owners)) }
 
-// byCertificate returns the caller whose certificate has one of these DNS names or URIs, or nil. It also returns nil if the
-// names belong to different callers.
-func (l *List) byCertificate(names []string) (found *Caller) {
+// callerOfCertificate returns the caller whose certificate has one of these DNS names or URIs, or nil. It also returns nil if
+// the names belong to different callers.
+func (l *List) callerOfCertificate(names []string) (found *Caller) {
 	for _, name := range names {
 		caller := l.certificates[certificateKey(name)]
 		if caller != nil && found != nil && caller != found {

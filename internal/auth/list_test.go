@@ -44,8 +44,8 @@ func mustParse(t *testing.T, text string) *List {
 	return list
 }
 
-// byToken returns the caller that has a token, or nil.
-func byToken(list *List, token string) *Caller { return list.tokens[hashOf(token)] }
+// callerByToken returns the caller that has a token, or nil.
+func callerByToken(list *List, token string) *Caller { return list.tokens[hashOf(token)] }
 
 // nameOf returns the name of a caller, or "" for nil.
 func nameOf(caller *Caller) string {
@@ -58,11 +58,11 @@ func nameOf(caller *Caller) string {
 func TestCallersFileMapsTokensToCallers(t *testing.T) {
 	list := mustParse(t, example)
 	for token, want := range map[string]string{"one": "poster-service", "two": "poster-service", "ops": "ops", "three": "", "": ""} {
-		if got := nameOf(byToken(list, token)); got != want {
+		if got := nameOf(callerByToken(list, token)); got != want {
 			t.Errorf("the token %q belongs to %q", token, got)
 		}
 	}
-	poster := byToken(list, "one")
+	poster := callerByToken(list, "one")
 	if poster.Operator || poster.Owner() != "studio" || *poster.Team.DailyCents != 2000 || *poster.Team.MonthlyCents != 30000 || !poster.Team.Allows("vendor/draw") || poster.Team.Allows("any/model") {
 		t.Errorf("the first caller is %+v", poster)
 	}
@@ -72,7 +72,7 @@ func TestCallersFileMapsTokensToCallers(t *testing.T) {
 	if teams := list.Teams; len(teams) != 2 || teams["studio"].Name != "studio" || teams["idle"].Events != nil || teams["idle"].Allows("any/model") {
 		t.Errorf("the teams are %+v", teams)
 	}
-	ops := byToken(list, "ops")
+	ops := callerByToken(list, "ops")
 	if !ops.Operator || ops.Owner() != "ops" || ops.Team.DailyCents != nil || !ops.Team.Allows("any/model") {
 		t.Errorf("the second caller is %+v", ops)
 	}
@@ -98,7 +98,7 @@ func TestCallersFileMapsCertificatesToCallers(t *testing.T) {
 		{[]string{"poster-service"}, ""},
 		{nil, ""},
 	} {
-		if got := nameOf(list.byCertificate(row.names)); got != row.want {
+		if got := nameOf(list.callerOfCertificate(row.names)); got != row.want {
 			t.Errorf("the certificate %q belongs to %q, want %q", row.names, got, row.want)
 		}
 	}
@@ -139,7 +139,7 @@ func TestTeamMayUseOnlyMatchingModels(t *testing.T) {
 
 func TestCallersFileSetsCallerAndTotalBudgets(t *testing.T) {
 	list := mustParse(t, "total: {daily_cents: 70}\ncallers: [{name: alone, tokens: [<one>], budget: {monthly_cents: 7}}]")
-	alone := byToken(list, "one")
+	alone := callerByToken(list, "one")
 	if alone.Owner() != "alone" || alone.Team.DailyCents != nil || *alone.Team.MonthlyCents != 7 || *list.owners["alone"].MonthlyCents != 7 {
 		t.Errorf("the caller is %+v", alone)
 	}
@@ -154,7 +154,7 @@ func TestNewTokenIsUniqueAndIdentifiesCaller(t *testing.T) {
 		t.Errorf("the token is %q", token)
 	}
 	list := mustParse(t, "callers: [{name: a, tokens: ["+Hash(token)+"]}]")
-	if got := nameOf(byToken(list, token)); got != "a" {
+	if got := nameOf(callerByToken(list, token)); got != "a" {
 		t.Errorf("the token belongs to %q", got)
 	}
 }

@@ -46,19 +46,19 @@ type caller struct {
 	Tokens, Certificates, Subjects []string
 }
 
-// Parse parses a callers file. It checks the YAML syntax first, and then whether the values match the schema. Finally, it checks
-// for repeated names and credentials, unknown teams and issuers, and invalid label names. Its error has type [Faults], and
-// lists the faults from the first of these checks that fails.
+// Parse parses a callers file. It checks the YAML syntax first, and then whether the values match the schema. Finally, it
+// checks for repeated names and credentials, unknown teams and issuers, and invalid label names. Its error has type [Faults],
+// and lists the faults from the first of these checks that fails.
 func Parse(text []byte) (*List, error) {
 	p := &parser{names: map[string]*Caller{}, list: &List{
 		Issuers: map[string]*Issuer{}, Teams: map[string]Team{},
 		owners: map[string]Team{}, tokens: map[tokenHash]*Caller{}, certificates: map[string]*Caller{}, subjects: map[Subject]*Caller{},
 		digest: fmt.Sprintf("%x", sha256.Sum256(text)),
 	}}
-	if err := p.read(text); err != nil {
-		p.reject(err)
+	if err := p.decodeFile(text); err != nil {
+		p.addFaults(err)
 	} else {
-		p.fill()
+		p.fillList()
 	}
 	if len(p.faults) > 0 {
 		slices.SortFunc(p.faults, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Text, b.Text)) })
@@ -67,8 +67,8 @@ func Parse(text []byte) (*List, error) {
 	return p.list, nil
 }
 
-// read decodes and validates the file. Its error is a [*jsonschema.ValidationError] or comes from the YAML library.
-func (p *parser) read(text []byte) error {
+// decodeFile decodes and validates the file. Its error is a [*jsonschema.ValidationError] or comes from the YAML library.
+func (p *parser) decodeFile(text []byte) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	err := decoder.Decode(&p.root)
 	if err == nil {
@@ -90,13 +90,13 @@ func (p *parser) read(text []byte) error {
 	return p.root.Decode(&p.file)
 }
 
-// fill builds the list from the decoded file. It adds faults for repeated or unknown names, repeated credentials, and invalid
-// label names.
-func (p *parser) fill() {
+// fillList builds the list from the decoded file. It adds faults for repeated or unknown names, repeated credentials, and
+// invalid label names.
+func (p *parser) fillList() {
 	p.list.Total.Budget, p.list.Total.Events = p.file.Total.Budget, p.file.Total.Events
 	for n, issuer := range p.file.Issuers {
 		if p.list.Issuers[issuer.Name] != nil {
-			p.fault(fmt.Sprintf("issuers/%d/issuer", n), "this issuer is listed twice; remove one of the two")
+			p.addFault(fmt.Sprintf("issuers/%d/issuer", n), "this issuer is listed twice; remove one of the two")
 		}
 		issuer.keys = &keys{}
 		issuer.keys.known.Store(&knownKeys{})
@@ -116,7 +116,7 @@ func (p *parser) fill() {
 func (p *parser) checkLabels(team Team) {
 	for name := range team.Labels.Budgets {
 		if !labelName.MatchString(name) {
-			p.fault("teams/"+team.Name+"/labels/budgets/"+name, "invalid label name; use up to 63 lower-case letters, digits, '_', '.' and '-', with a letter first")
+			p.addFault("teams/"+team.Name+"/labels/budgets/"+name, "invalid label name; use up to 63 lower-case letters, digits, '_', '.' and '-', with a letter first")
 		}
 	}
 }
@@ -128,11 +128,11 @@ func (p *parser) addCaller(path string, entry caller) {
 	case entry.Team != "" && isTeam:
 		c.Team = team
 	case entry.Team != "":
-		p.fault(path+"team", "unknown team; add it to teams")
+		p.addFault(path+"team", "unknown team; add it to teams")
 	case isTeam:
-		p.fault(path+"name", "a team has this name, so the caller and the team would be the same owner; set the caller's team, or rename the caller")
+		p.addFault(path+"name", "a team has this name, so the caller and the team would be the same owner; set the caller's team, or rename the caller")
 	}
-	claim(p, p.names, c.Name, c, path+"name")
+	claimKey(p, p.names, c.Name, c, path+"name")
 	p.list.Callers, p.list.owners[c.Owner()] = append(p.list.Callers, c), c.Team
 	p.addCredentials(path, entry, c)
 }
@@ -141,28 +141,28 @@ func (p *parser) addCredentials(path string, entry caller, c *Caller) {
 	for n, text := range entry.Tokens {
 		_, digits, _ := strings.Cut(text, ":")
 		sum, _ := hex.DecodeString(digits) // cannot fail, because the schema requires 64 hexadecimal digits
-		claim(p, p.list.tokens, tokenHash(sum), c, fmt.Sprintf("%stokens/%d", path, n))
+		claimKey(p, p.list.tokens, tokenHash(sum), c, fmt.Sprintf("%stokens/%d", path, n))
 	}
 	for n, name := range entry.Certificates {
-		claim(p, p.list.certificates, certificateKey(name), c, fmt.Sprintf("%scertificates/%d", path, n))
+		claimKey(p, p.list.certificates, certificateKey(name), c, fmt.Sprintf("%scertificates/%d", path, n))
 	}
 	issuer := entry.Issuer
 	if issuer == "" && len(p.file.Issuers) == 1 {
 		issuer = p.file.Issuers[0].Name
 	}
 	if (entry.Issuer != "" || len(entry.Subjects) > 0) && p.list.Issuers[issuer] == nil {
-		p.fault(path+"subjects", "unknown issuer of subjects; add one to issuers, and if issuers has several entries, set the caller's issuer")
+		p.addFault(path+"subjects", "unknown issuer of subjects; add one to issuers, and if issuers has several entries, set the caller's issuer")
 	}
 	for n, name := range entry.Subjects {
-		claim(p, p.list.subjects, Subject{issuer, name}, c, fmt.Sprintf("%ssubjects/%d", path, n))
+		claimKey(p, p.list.subjects, Subject{issuer, name}, c, fmt.Sprintf("%ssubjects/%d", path, n))
 	}
 }
 
-// claim assigns key, which is a name or a credential, to the caller c. If a caller already has the key, claim adds a fault at
-// path in the file.
-func claim[K comparable](p *parser, callers map[K]*Caller, key K, c *Caller, path string) {
+// claimKey assigns key, which is a name or a credential, to the caller c. If a caller already has the key, claimKey adds a
+// fault at path in the file.
+func claimKey[K comparable](p *parser, callers map[K]*Caller, key K, c *Caller, path string) {
 	if callers[key] != nil {
-		p.fault(path, "this %s is listed twice; remove one of the two", strings.TrimSuffix(strings.Split(path, "/")[2], "s"))
+		p.addFault(path, "this %s is listed twice; remove one of the two", strings.TrimSuffix(strings.Split(path, "/")[2], "s"))
 	}
 	callers[key] = c
 }

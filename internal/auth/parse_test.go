@@ -160,7 +160,7 @@ callers: [{name: x, operator: maybe},
 
 func TestYAMLAliasResolvesToItsAnchor(t *testing.T) {
 	list := mustParse(t, "teams:\n  a: &limits {budget: {daily_cents: 7}}\n  b: *limits\ncallers: [{name: x, team: b, tokens: [\"<one>\"]}]\n")
-	if caller := byToken(list, "one"); caller.Team.Name != "b" || *caller.Team.DailyCents != 7 {
+	if caller := callerByToken(list, "one"); caller.Team.Name != "b" || *caller.Team.DailyCents != 7 {
 		t.Errorf("the caller is %+v", caller)
 	}
 	for _, endless := range []string{"callers: &a [*a]", "teams: &a {x: *a}\ncallers: []", "&a {callers: *a}"} {
@@ -183,7 +183,7 @@ func FuzzCallersFileAcceptsOnlyListedTokens(f *testing.F) {
 			}
 			return
 		}
-		if caller := byToken(list, token); caller != nil && !strings.Contains(strings.ToLower(text), Hash(token)) && !strings.Contains(text, `\`) {
+		if caller := callerByToken(list, token); caller != nil && !strings.Contains(strings.ToLower(text), Hash(token)) && !strings.Contains(text, `\`) {
 			t.Errorf("the file %q accepts the token %q as %q", text, token, caller.Name)
 		}
 	})

@@ -57,7 +57,7 @@ func (l *List) verify(token string) (subject Subject, until time.Time, err error
 	if err := checkClaims(header, claims, issuer.Audience, now); err != nil {
 		return subject, until, err
 	}
-	keys, err := issuer.candidates(header, now)
+	keys, err := issuer.candidateKeys(header, now)
 	if err == nil && !slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool { return parsed.Claims(k.Key) == nil }) {
 		err = errWrongSigned
 	}

@@ -52,8 +52,8 @@ func newSigning(t testing.TB, id string, algorithm jose.SignatureAlgorithm) sign
 	return signing{private, jose.JSONWebKey{Key: private.Public(), KeyID: id, Algorithm: string(algorithm), Use: "sig"}}
 }
 
-// The function claims returns the claims of a valid token, with the given changes. A nil value removes a claim.
-func claims(changes map[string]any) map[string]any {
+// validClaims returns the claims of a valid token, with the given changes. A nil value removes a claim.
+func validClaims(changes map[string]any) map[string]any {
 	now := time.Now().Unix()
 	all := map[string]any{"iss": "https://issuer.example", "aud": "easel", "sub": "poster", "iat": now, "exp": now + 600}
 	maps.Copy(all, changes)
@@ -61,8 +61,8 @@ func claims(changes map[string]any) map[string]any {
 	return all
 }
 
-// sign returns a token that is signed with the key s. The token has the given claims and additional header members.
-func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKey]any) string {
+// signToken returns a token that is signed with the key s. The token has the given claims and additional header members.
+func (s signing) signToken(t testing.TB, claims map[string]any, extra map[jose.HeaderKey]any) string {
 	t.Helper()
 	options := &jose.SignerOptions{ExtraHeaders: extra}
 	if s.public.KeyID != "" {
@@ -72,7 +72,7 @@ func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKe
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := json.Marshal(said)
+	payload, err := json.Marshal(claims)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +139,8 @@ func (i *issued) write(t testing.TB, issuers ...Issuer) {
 	proctest.Write(t, i.path, text+"]\n")
 }
 
-// edit replaces the issuers in the callers file, and reloads the file.
-func (i *issued) edit(t testing.TB, issuers ...Issuer) {
+// editIssuers replaces the issuers in the callers file, and reloads the file.
+func (i *issued) editIssuers(t testing.TB, issuers ...Issuer) {
 	t.Helper()
 	i.write(t, issuers...)
 	if i.Reload(); i.Problem() != nil {
@@ -155,13 +155,13 @@ func startIssuers(t testing.TB, issuers ...Issuer) (v *issued, logs *proctest.Ou
 	t.Helper()
 	logs = proctest.NewOutput()
 	v = loadIssuers(t, logs, issuers...)
-	run(t, v.Callers)
+	followKeys(t, v.Callers)
 	return v, logs
 }
 
-// run reads the keys of all issuers once. It then reads them at regular intervals in the background, until
+// followKeys reads the keys of all issuers once. It then reads them at regular intervals in the background, until
 // the test ends.
-func run(t testing.TB, callers *Callers) {
+func followKeys(t testing.TB, callers *Callers) {
 	ctx, cancel := context.WithCancel(context.Background())
 	callers.ReadKeys(ctx)
 	ended := make(chan struct{})
@@ -177,8 +177,8 @@ func TestIssuerTokenIdentifiesSubject(t *testing.T) {
 			"one audience": nil, "two audiences": {"aud": []string{"other", "easel"}}, "a SPIFFE subject": {"sub": "spiffe://house/poster"},
 			"no iat": {"iat": nil}, "a small clock skew": {"exp": time.Now().Unix() - 20, "nbf": time.Now().Unix() + 20},
 		} {
-			said := claims(changes)
-			got, until, err := v.verify(key.sign(t, said, nil))
+			said := validClaims(changes)
+			got, until, err := v.verify(key.signToken(t, said, nil))
 			want, end := Subject{"https://issuer.example", said["sub"].(string)}, time.Unix(said["exp"].(int64), 0).Add(leeway)
 			if got != want || !until.Equal(end) || err != nil {
 				t.Errorf("%s, %s: got subject %v until %v, %v", algorithm, what, got, until, err)
@@ -191,7 +191,7 @@ func TestInvalidIssuerTokensAreRejected(t *testing.T) {
 	key, stranger := newSigning(t, "one", jose.RS256), newSigning(t, "one", jose.RS256)
 	unlisted := newSigning(t, "../../../../dev/null", jose.RS256)
 	v, _ := startIssuers(t, issuerWith(t, keySet(t, key, newSigning(t, "two", jose.ES256))))
-	good := key.sign(t, claims(nil), nil)
+	good := key.signToken(t, validClaims(nil), nil)
 	parts := strings.Split(good, ".")
 	encode := func(value any) string {
 		text, _ := json.Marshal(value)
@@ -221,27 +221,27 @@ func TestInvalidIssuerTokensAreRejected(t *testing.T) {
 		"alg in lower case":                  {encode(map[string]any{"alg": "rs256", "kid": "one"}) + "." + parts[1] + "." + parts[2], errNoToken},
 		"HS256 with the public key":          {hmac, errNoToken},
 		"no signature":                       {parts[0] + "." + parts[1] + ".", errWrongSigned},
-		"a signature by another key":         {stranger.sign(t, claims(nil), nil), errWrongSigned},
-		"claims changed after signing":       {parts[0] + "." + encode(claims(map[string]any{"sub": "ops"})) + "." + parts[2], errWrongSigned},
+		"a signature by another key":         {stranger.signToken(t, validClaims(nil), nil), errWrongSigned},
+		"claims changed after signing":       {parts[0] + "." + encode(validClaims(map[string]any{"sub": "ops"})) + "." + parts[2], errWrongSigned},
 		"another algorithm for the key":      {encode(map[string]any{"alg": "PS256", "kid": "one"}) + "." + parts[1] + "." + parts[2], errUnknownKey},
 		"the kid of a key of another type":   {encode(map[string]any{"alg": "RS256", "kid": "two"}) + "." + parts[1] + "." + parts[2], errUnknownKey},
-		"a kid that is a path":               {unlisted.sign(t, claims(map[string]any{"iat": now - 60}), nil), errUnknownKey},
-		"a key in the token (jwk)":           {stranger.sign(t, claims(nil), map[jose.HeaderKey]any{"jwk": json.RawMessage(embedded)}), errWrongSigned},
-		"a URL of keys in the token (jku)":   {stranger.sign(t, claims(nil), map[jose.HeaderKey]any{"jku": "https://evil.example/keys"}), errWrongSigned},
-		"an unknown critical header (crit)":  {key.sign(t, claims(nil), map[jose.HeaderKey]any{"crit": []string{"x"}, "x": 1}), errWrongSigned},
-		"a logout token":                     {key.sign(t, claims(nil), map[jose.HeaderKey]any{"typ": "logout+jwt"}), errKind},
-		"another audience":                   {key.sign(t, claims(map[string]any{"aud": "catalog"}), nil), errAudience},
-		"no audience":                        {key.sign(t, claims(map[string]any{"aud": nil}), nil), errAudience},
-		"an audience that starts with easel": {key.sign(t, claims(map[string]any{"aud": "easel2"}), nil), errAudience},
-		"another issuer":                     {key.sign(t, claims(map[string]any{"iss": "https://issuer.example/"}), nil), errIssuer},
-		"no issuer":                          {key.sign(t, claims(map[string]any{"iss": nil}), nil), errIssuer},
-		"no subject":                         {key.sign(t, claims(map[string]any{"sub": nil}), nil), errNoSubject},
-		"expired":                            {key.sign(t, claims(map[string]any{"exp": now - 31}), nil), errExpired},
-		"no expiration time":                 {key.sign(t, claims(map[string]any{"exp": nil}), nil), errEndless},
-		"not yet valid":                      {key.sign(t, claims(map[string]any{"nbf": now + 60}), nil), errNotYet},
-		"issued in the future":               {key.sign(t, claims(map[string]any{"iat": now + 86400}), nil), errNotYet},
-		"an expiration time of 1e300":        {key.sign(t, claims(map[string]any{"exp": json.Number("1e300")}), nil), errNoToken},
-		"a numeric subject":                  {key.sign(t, claims(map[string]any{"sub": 7}), nil), errNoToken},
+		"a kid that is a path":               {unlisted.signToken(t, validClaims(map[string]any{"iat": now - 60}), nil), errUnknownKey},
+		"a key in the token (jwk)":           {stranger.signToken(t, validClaims(nil), map[jose.HeaderKey]any{"jwk": json.RawMessage(embedded)}), errWrongSigned},
+		"a URL of keys in the token (jku)":   {stranger.signToken(t, validClaims(nil), map[jose.HeaderKey]any{"jku": "https://evil.example/keys"}), errWrongSigned},
+		"an unknown critical header (crit)":  {key.signToken(t, validClaims(nil), map[jose.HeaderKey]any{"crit": []string{"x"}, "x": 1}), errWrongSigned},
+		"a logout token":                     {key.signToken(t, validClaims(nil), map[jose.HeaderKey]any{"typ": "logout+jwt"}), errKind},
+		"another audience":                   {key.signToken(t, validClaims(map[string]any{"aud": "catalog"}), nil), errAudience},
+		"no audience":                        {key.signToken(t, validClaims(map[string]any{"aud": nil}), nil), errAudience},
+		"an audience that starts with easel": {key.signToken(t, validClaims(map[string]any{"aud": "easel2"}), nil), errAudience},
+		"another issuer":                     {key.signToken(t, validClaims(map[string]any{"iss": "https://issuer.example/"}), nil), errIssuer},
+		"no issuer":                          {key.signToken(t, validClaims(map[string]any{"iss": nil}), nil), errIssuer},
+		"no subject":                         {key.signToken(t, validClaims(map[string]any{"sub": nil}), nil), errNoSubject},
+		"expired":                            {key.signToken(t, validClaims(map[string]any{"exp": now - 31}), nil), errExpired},
+		"no expiration time":                 {key.signToken(t, validClaims(map[string]any{"exp": nil}), nil), errEndless},
+		"not yet valid":                      {key.signToken(t, validClaims(map[string]any{"nbf": now + 60}), nil), errNotYet},
+		"issued in the future":               {key.signToken(t, validClaims(map[string]any{"iat": now + 86400}), nil), errNotYet},
+		"an expiration time of 1e300":        {key.signToken(t, validClaims(map[string]any{"exp": json.Number("1e300")}), nil), errNoToken},
+		"a numeric subject":                  {key.signToken(t, validClaims(map[string]any{"sub": 7}), nil), errNoToken},
 		"claims in an array":                 {parts[0] + "." + encode([]int{1}) + "." + parts[2], errNoToken},
 		"a duplicate claim":                  {parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"a","sub":"poster"}`)) + "." + parts[2], errNoToken},
 		"a megabyte without dots":            {strings.Repeat("a", 1<<20), errNoToken},
@@ -262,10 +262,10 @@ func TestTokenIsVerifiedOnlyWithKeysOfItsIssuer(t *testing.T) {
 	first, second := issuerWith(t, keySet(t, here)), issuerWith(t, keySet(t, there))
 	second.Name = "https://other.example"
 	v, _ := startIssuers(t, first, second)
-	if _, _, err := v.verify(there.sign(t, claims(nil), nil)); !errors.Is(err, errWrongSigned) {
+	if _, _, err := v.verify(there.signToken(t, validClaims(nil), nil)); !errors.Is(err, errWrongSigned) {
 		t.Errorf("a token signed by another issuer's key: %v", err)
 	}
-	subject, _, err := v.verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil))
+	subject, _, err := v.verify(there.signToken(t, validClaims(map[string]any{"iss": "https://other.example"}), nil))
 	if err != nil || subject != (Subject{"https://other.example", "poster"}) {
 		t.Errorf("a token of the second issuer: got subject %v, error %v", subject, err)
 	}
@@ -276,7 +276,7 @@ func TestTokenIsRejectedAfterSigningKeyIsRemoved(t *testing.T) {
 		old, next := newSigning(t, "old", jose.ES256), newSigning(t, "next", jose.ES256)
 		issuer := issuerWith(t, keySet(t, old))
 		v, logs := startIssuers(t, issuer)
-		token := old.sign(t, claims(nil), nil)
+		token := old.signToken(t, validClaims(nil), nil)
 		verify := func(when, token string, want error) {
 			t.Helper()
 			if _, _, err := v.verify(token); !errors.Is(err, want) {
@@ -293,18 +293,18 @@ func TestTokenIsRejectedAfterSigningKeyIsRemoved(t *testing.T) {
 		verify("later", token, nil)
 		rotate(old, next)
 		verify("after a new key was added", token, nil)
-		verify("signed with the new key", next.sign(t, claims(nil), nil), nil)
+		verify("signed with the new key", next.signToken(t, validClaims(nil), nil), nil)
 		rotate(next)
 		time.Sleep(time.Minute)
-		verify("a new token after its key was removed", old.sign(t, claims(map[string]any{"iat": time.Now().Unix() - 120}), nil), errUnknownKey)
+		verify("a new token after its key was removed", old.signToken(t, validClaims(map[string]any{"iat": time.Now().Unix() - 120}), nil), errUnknownKey)
 		verify("a verified token after its key was removed", token, errUnknownKey)
 		rotate(old, next)
 		verify("after its key was added again", token, nil)
 		time.Sleep(5 * time.Minute)
 		verify("after it has expired", token, errExpired)
-		fresh := old.sign(t, claims(nil), nil)
+		fresh := old.signToken(t, validClaims(nil), nil)
 		verify("a new token", fresh, nil)
-		v.edit(t)
+		v.editIssuers(t)
 		verify("after its issuer was removed", fresh, errIssuer)
 		if n := strings.Count(logs.String(), "issuer keys changed"); n != 4 {
 			t.Errorf("changes of keys were logged %d times, want 4", n)
@@ -320,7 +320,7 @@ func TestLastReadIssuerKeysStayValidForOneDay(t *testing.T) {
 		if err := os.Remove(issuer.KeysFile); err != nil {
 			t.Fatal(err)
 		}
-		token := key.sign(t, claims(map[string]any{"exp": time.Now().Add(48 * time.Hour).Unix()}), nil)
+		token := key.signToken(t, validClaims(map[string]any{"exp": time.Now().Add(48 * time.Hour).Unix()}), nil)
 		if _, _, err := v.verify(token); err != nil {
 			t.Fatal(err)
 		}
