@@ -1,5 +1,5 @@
-// Package doctor examines a catalog with requests that cost nothing. It reports the parts of responses that package catalog can't
-// read, and the tables in package catalog that must be extended.
+// Package doctor examines a catalog with requests that cost nothing. It reports the parts of responses that package catalog
+// can't read, and the tables in package catalog that must be extended.
 package doctor
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// The routes to which requests are sent. None of the requests costs anything. The only POST request is for a quote, which returns
-// a price and does not start a render.
+// The routes to which requests are sent. None of the requests costs anything. The only POST request is for a quote, which
+// returns a price and does not start a render.
 const (
 	routeAccount     = "GET /me"
 	routeModels      = "GET /models"
@@ -65,7 +65,7 @@ func (r *Report) Text() string {
 		mark := map[bool]string{true: "ok ", false: "BAD"}[c.OK]
 		fmt.Fprintf(&text, "%s %-9s%s  %s\n", cmp.Or(map[bool]string{true: "-- "}[c.Skipped], mark), c.Name, c.Route, c.Error)
 		for _, f := range c.Findings {
-			text.WriteString(line(f))
+			text.WriteString(findingLine(f))
 		}
 	}
 	if !r.OK {
@@ -74,8 +74,8 @@ func (r *Report) Text() string {
 	return text.String()
 }
 
-// line formats a finding as one line.
-func line(f catalog.Finding) string {
+// findingLine formats a finding as one line.
+func findingLine(f catalog.Finding) string {
 	said := slices.DeleteFunc([]string{f.Where, f.Fault}, func(text string) bool { return text == "" })
 	times := ""
 	if f.Count > 1 {
@@ -84,8 +84,8 @@ func line(f catalog.Finding) string {
 	return fmt.Sprintf("    %-18s  %s%s\n", f.Part, terminal.OneLine(strings.Join(said, ": ")), times)
 }
 
-// Examine examines a catalog with requests that cost nothing, and returns the report. It returns an error only if the base URL is
-// invalid.
+// Examine examines a catalog with requests that cost nothing, and returns the report. It returns an error only if the base URL
+// is invalid.
 func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	network := catalog.NewTransport()
 	defer network.CloseIdleConnections()
@@ -96,7 +96,7 @@ func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	report := &Report{OK: true, RulesFile: catalog.RulesFile, Upstream: cfg.BaseURL}
 	d := &examination{Config: cfg, Report: report, ctx: ctx, client: client, transport: transport}
-	d.examine()
+	d.sendRequests()
 	return report, nil
 }
 
@@ -110,8 +110,8 @@ type examination struct {
 	fields    []catalog.InputField // input fields of the examined model
 }
 
-// examine sends the requests in order. It stops if the catalog rejects the API key or is unavailable, or if ctx is done.
-func (d *examination) examine() {
+// sendRequests sends the requests in order. It stops if the catalog rejects the API key or is unavailable, or if ctx is done.
+func (d *examination) sendRequests() {
 	for _, question := range []struct {
 		name, route string
 		ask         func() error
