@@ -26,9 +26,9 @@ type Hosts struct {
 	names     []string // accepted host names
 }
 
-// PublicHosts returns the hosts that the HTTP listener accepts. If no names are allowed and the listener is not bound
-// to a loopback address, it accepts every host. Otherwise, it accepts only localhost, loopback addresses, and the
-// allowed names. The parameter addr is the bound address.
+// PublicHosts returns the hosts that the HTTP listener accepts. If no names are allowed and the listener is not bound to a
+// loopback address, it accepts every host. Otherwise, it accepts only localhost, loopback addresses, and the allowed names.
+// addr is the bound address.
 func PublicHosts(allowed []string, addr string) Hosts {
 	return Hosts{any: len(allowed) == 0 && !IsLoopback(addr), names: allowed}
 }
