@@ -284,7 +284,7 @@ func firstContext(h *Hub) context.Context {
 	// Bugs in the limiter.
 	{
 		name:   "polls do not count toward their rate",
-		edits:  []edit{{limiterDir, "Limiter.start", "l.polls.AllowN(now, 1)", ""}},
+		edits:  []edit{{limiterDir, "Limiter.startRequest", "l.polls.AllowN(now, 1)", ""}},
 		jobs:   seeds("busy", 5, 9),
 		breaks: []string{"polls keep to their rate"},
 	},
@@ -296,7 +296,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "after a pause all requests are sent at once",
-		edits:  []edit{{limiterDir, "Limiter.next", "l.pause.probe != nil", "false"}},
+		edits:  []edit{{limiterDir, "Limiter.nextRequest", "l.pause.probe != nil", "false"}},
 		jobs:   seeds("ledger-G3", 1, 3, 4),
 		breaks: []string{"one request is sent first after a pause"},
 	},

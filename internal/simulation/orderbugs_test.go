@@ -40,7 +40,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "a commit in doubt counts as an unavailable ledger",
-		edits:  []edit{{ledgerDir, "Ledger.runOnce", "return &Doubt{unusable(err)}", "return &Unavailable{Err: unusable(err)}"}},
+		edits:  []edit{{ledgerDir, "Ledger.runOnce", "return &Doubt{addRemedy(err)}", "return &Unavailable{Err: addRemedy(err)}"}},
 		jobs:   seeds("ledger-T4c", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no outcome is returned before it is in the ledger", "no unknown outcome is reported as known"},
 	},
@@ -52,7 +52,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "an order is sent by two replicas at once",
-		edits:  []edit{{lifecycleDir, "Order.Call", "o.Leased", "false"}, {lifecycleDir, "Order.resend", "o.State != Open || o.Leased", "o.State != Open"}},
+		edits:  []edit{{lifecycleDir, "Order.Call", "o.Leased", "false"}, {lifecycleDir, "Order.resendStep", "o.State != Open || o.Leased", "o.State != Open"}},
 		jobs:   append(seeds("ledger-T1r", 2, 1, 3, 4, 5, 6), seeds("ledger-T9", 1, 2, 3)...),
 		breaks: []string{"only orders in the ledger are sent, by one replica at a time"},
 	},
@@ -74,13 +74,13 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "the ledger ignores the end of the resend window",
-		edits:  []edit{{ledgerDir, "Ledger.scan", "o.Expired = age >= l.window.Microseconds()", "o.Expired = age < 0"}},
+		edits:  []edit{{ledgerDir, "Ledger.scanOrder", "o.Expired = age >= l.window.Microseconds()", "o.Expired = age < 0"}},
 		jobs:   seeds("ledger-T11", 1, 2, 3),
 		breaks: []string{"no order is sent after the window, or under another API key", "an idempotency key is charged once"},
 	},
 	{
 		name:   "an order is sent again under a new API key",
-		edits:  []edit{{ledgerDir, "Ledger.scan", "o.Rotated = o.APIKey != apiKey", `o.Rotated = apiKey == "never"`}},
+		edits:  []edit{{ledgerDir, "Ledger.scanOrder", "o.Rotated = o.APIKey != apiKey", `o.Rotated = apiKey == "never"`}},
 		jobs:   seeds("ledger-T10", 1, 2, 3, 4),
 		breaks: []string{"no order is sent after the window, or under another API key", "an idempotency key is charged once"},
 	},
@@ -92,19 +92,19 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "reserved money does not count in a budget",
-		edits:  []edit{{ledgerDir, "reserve", "used.spent+used.reserved", "used.spent"}},
+		edits:  []edit{{ledgerDir, "reservePrice", "used.spent+used.reserved", "used.spent"}},
 		jobs:   seeds("teams-short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no budget is exceeded"},
 	},
 	{
 		name:   "spent money is counted again with each observation",
-		edits:  []edit{{ledgerDir, "transaction.move", "to.SpentCents() - o.SpentCents()", "to.SpentCents()"}},
+		edits:  []edit{{ledgerDir, "transaction.moveMoney", "to.SpentCents() - o.SpentCents()", "to.SpentCents()"}},
 		jobs:   seeds("teams-short", 1, 2),
 		breaks: []string{"the sums of orders equal the budgets"},
 	},
 	{
 		name:   "a label's budget is not released",
-		edits:  []edit{{ledgerDir, "Ledger.conclude", "WHERE order_id = $1 AND budgeted = 0`", "WHERE order_id = $1`"}},
+		edits:  []edit{{ledgerDir, "Ledger.recordConclusion", "WHERE order_id = $1 AND budgeted = 0`", "WHERE order_id = $1`"}},
 		jobs:   seeds("ledger-U8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"the ledger equals its journal"},
 	},
@@ -154,7 +154,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "an order that can't be sent anymore reserves its price forever",
-		edits:  []edit{{jobsDir, "expire", "moved == expireStep", "moved < 0"}},
+		edits:  []edit{{jobsDir, "expireOrders", "moved == expireStep", "moved < 0"}},
 		jobs:   seeds("ledger-M8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"nothing is reserved after the window"},
 	},
@@ -169,12 +169,12 @@ var orderBugs = []bug{
 	{
 		name: "an event is written after the transaction of its state",
 		edits: []edit{
-			{ledgerDir, "Ledger.observe", "tx.tellGeneration(o, next, seen.Text)", "tx.tellLater(o, next, seen.Text)"},
+			{ledgerDir, "Ledger.recordObservation", "tx.tellGeneration(o, next, seen.Text)", "tx.tellLater(o, next, seen.Text)"},
 			addition(ledgerDir, `import "context"
 
 func (t *transaction) tellLater(before, after Order, text *string) error {
 	go func() {
-		_ = t.l.tx(context.Background(), func(tx *transaction) error { return tx.tellGeneration(before, after, text) })
+		_ = t.l.runTx(context.Background(), func(tx *transaction) error { return tx.tellGeneration(before, after, text) })
 	}()
 	return nil
 }
@@ -185,7 +185,7 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	},
 	{
 		name:   "an event counts as delivered before it is sent",
-		edits:  []edit{{eventsDir, "Sender.deliver", "err = s.post(ctx, e)", "err = nil; go func() { _ = s.post(ctx, e) }()"}},
+		edits:  []edit{{eventsDir, "Sender.deliverEvent", "err = s.postEvent(ctx, e)", "err = nil; go func() { _ = s.postEvent(ctx, e) }()"}},
 		jobs:   seeds("events-only-K3", 1, 2, 3),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},
@@ -197,7 +197,7 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	},
 	{
 		name:   "each delivery attempt has its own event ID",
-		edits:  []edit{{eventsDir, "request", "body, err := Document(e)", "e.ID += strconv.FormatInt(e.Attempts, 10); body, err := Document(e)"}},
+		edits:  []edit{{eventsDir, "newRequest", "body, err := Document(e)", "e.ID += strconv.FormatInt(e.Attempts, 10); body, err := Document(e)"}},
 		jobs:   seeds("events-short", 1, 2),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},
