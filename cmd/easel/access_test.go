@@ -11,7 +11,7 @@ import (
 // the sandbox's API key.
 func startHeld(t *testing.T, settings map[string]string) *running {
 	t.Helper()
-	return startServe(t, startSandbox(t).shared().With(settings))
+	return startServe(t, startSandbox(t).sharedSettings().With(settings))
 }
 
 func TestClientCertificateAuthenticatesCaller(t *testing.T) {

@@ -78,11 +78,11 @@ func TestSharedAPIKeyMustBelongToLedgerAccount(t *testing.T) {
 			key   string
 			other bool
 		}{{"one-first", false}, {"other-first", true}, {"one-second", false}} {
-			repeat, err := g.begin(t.Context(), keyOf(row.key))
+			repeat, err := g.checkAtStart(t.Context(), keyOf(row.key))
 			if errors.Is(err, errOtherAccount) != row.other || repeat != nil {
 				t.Errorf("start with the API key %s: %v", row.key, err)
 			}
-			if err := g.accept(catalog.NewSecret(row.key)); errors.Is(err, errOtherAccount) != row.other {
+			if err := g.acceptKey(catalog.NewSecret(row.key)); errors.Is(err, errOtherAccount) != row.other {
 				t.Errorf("change to the API key %s: %v", row.key, err)
 			}
 		}
@@ -117,11 +117,11 @@ func TestNewAPIKeyIsUsedOnlyAfterAccountCheck(t *testing.T) {
 			time.Sleep(reload.Interval)
 		}
 		put("one-first")
-		held, err := openHeldKey(file, slog.New(slog.DiscardHandler), g.accept)
+		held, err := openHeldKey(file, slog.New(slog.DiscardHandler), g.acceptKey)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if repeat, err := g.begin(t.Context(), held.Known); err != nil || repeat != nil {
+		if repeat, err := g.checkAtStart(t.Context(), held.Known); err != nil || repeat != nil {
 			t.Fatalf("the account is unknown at startup: %v", err)
 		}
 		for _, row := range []struct {
@@ -148,7 +148,7 @@ func TestAccountCheckIsRetriedUntilCatalogResponds(t *testing.T) {
 					t.Fatal(err)
 				}
 				g.away.Store(true)
-				repeat, err := g.begin(t.Context(), keyOf(key))
+				repeat, err := g.checkAtStart(t.Context(), keyOf(key))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -176,7 +176,7 @@ func TestAccountCheckIsRetriedUntilCatalogResponds(t *testing.T) {
 func TestFailedAccountCheckIsRetriedWithinOneSecond(t *testing.T) {
 	inGuard(t, func(t *testing.T, g *guarded) {
 		g.away.Store(true)
-		repeat, err := g.begin(t.Context(), keyOf("one-first"))
+		repeat, err := g.checkAtStart(t.Context(), keyOf("one-first"))
 		if err != nil {
 			t.Fatal(err)
 		}

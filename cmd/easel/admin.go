@@ -46,21 +46,21 @@ func (s *since) UnmarshalText(text []byte) (err error) {
 // adminTimeout is the timeout of a request to the admin address.
 const adminTimeout = 15 * time.Second
 
-// post sends a POST request to the admin address, with the parameter asked as the JSON body. It decodes the JSON
-// response into answer.
-func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, asked, answer any) error {
-	body, _ := json.Marshal(asked) // cannot fail for the request types of package admin
-	text, err := f.ask(ctx, p, http.MethodPost, path, body)
+// postJSON sends a POST request to the admin address, with payload as the JSON body. It decodes the JSON body of the
+// response into response.
+func (f *adminFlags) postJSON(ctx context.Context, p *cli.Program, path string, payload, response any) error {
+	body, _ := json.Marshal(payload) // cannot fail for the request types of package admin
+	text, err := f.sendRequest(ctx, p, http.MethodPost, path, body)
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(text, answer)
+	return json.Unmarshal(text, response)
 }
 
-// read requests a list from the admin address. query is the request, which is encoded in the URL. read returns the items
-// of the list, and the response body as text that is safe to print on a terminal.
-func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string, query any) (items []T, text string, err error) {
-	body, err := f.ask(ctx, p, http.MethodGet, admin.Address(path, query), nil)
+// readList requests a list from the admin address. query is the request, which is encoded in the URL. readList returns
+// the items of the list, and the response body as text that is safe to print on a terminal.
+func readList[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string, query any) (items []T, text string, err error) {
+	body, err := f.sendRequest(ctx, p, http.MethodGet, admin.Address(path, query), nil)
 	if err != nil {
 		return nil, "", err
 	}
@@ -72,10 +72,10 @@ func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string
 	return items, terminal.Sanitize(string(body)), err
 }
 
-// list prints a list from the admin address, either as JSON or as a table. header contains the column titles of the
-// table, separated by tabs. row returns the cells for one item.
-func list[T any](ctx context.Context, p *cli.Program, f *listFlags, path string, query any, header string, row func(T) []string) error {
-	items, text, err := read[T](ctx, p, &f.adminFlags, path, query)
+// printList prints a list from the admin address, either as JSON or as a table. header contains the column titles of the
+// table, separated by tabs. cellsOf returns the cells for one item.
+func printList[T any](ctx context.Context, p *cli.Program, f *listFlags, path string, query any, header string, cellsOf func(T) []string) error {
+	items, text, err := readList[T](ctx, p, &f.adminFlags, path, query)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func list[T any](ctx context.Context, p *cli.Program, f *listFlags, path string,
 	}
 	var rows [][]terminal.Cell
 	for _, one := range items {
-		rows = append(rows, terminal.Cells(row(one)...))
+		rows = append(rows, terminal.Cells(cellsOf(one)...))
 	}
 	return printTable(p.Console(), header, rows)
 }
@@ -106,11 +106,11 @@ func printResult(p *cli.Program, text string) error {
 	return console.Err()
 }
 
-// ask sends a request to the admin address, and returns the response body.
-func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path string, body []byte) ([]byte, error) {
+// sendRequest sends a request to the admin address, and returns the response body.
+func (f *adminFlags) sendRequest(ctx context.Context, p *cli.Program, method, path string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	request, err := f.request(ctx, p, method, path, body)
+	request, err := f.newRequest(ctx, p, method, path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -130,9 +130,9 @@ func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path strin
 	return text, refusedByAdmin(answer.StatusCode, strings.TrimSpace(string(text)), request)
 }
 
-// request returns a request to the admin address, with the operator's key. It returns an error if the key would be sent
-// unencrypted to another machine and --allow-plaintext is not set.
-func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path string, body []byte) (*http.Request, error) {
+// newRequest returns a request to the admin address, with the operator's key. It returns an error if the key would be
+// sent unencrypted to another machine and --allow-plaintext is not set.
+func (f *adminFlags) newRequest(ctx context.Context, p *cli.Program, method, path string, body []byte) (*http.Request, error) {
 	addr := f.AdminAddr
 	if strings.HasPrefix(addr, ":") {
 		addr = "localhost" + addr

@@ -33,16 +33,16 @@ type accountGuard struct {
 	ledger *ledger.Ledger
 	logger *slog.Logger
 
-	// The time, the API key and the result of the last check by the method accept.
+	// The time, the API key and the result of the last check by acceptKey.
 	asked time.Time
 	key   catalog.Secret
 	err   error
 }
 
-// accept returns an error if an API key belongs to a different account than the ledger, or if the check itself failed. If it
+// acceptKey returns an error if an API key belongs to a different account than the ledger, or if the check itself failed. If it
 // is called again with the same API key within accountPause after an error, it returns that error without another check. Only
-// the reload of the key file calls accept, so calls are never concurrent.
-func (g *accountGuard) accept(key catalog.Secret) error {
+// the reload of the key file calls acceptKey, so calls are never concurrent.
+func (g *accountGuard) acceptKey(key catalog.Secret) error {
 	if g.key.Equal(key) && g.err != nil && time.Since(g.asked) < accountPause {
 		return g.err
 	}
@@ -73,30 +73,30 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 // unanswered contains the kinds of errors that leave the API key's account unknown. A later check may succeed.
 var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.KindRateLimited: true, catalog.KindBusy: true, catalog.KindCredentialRejected: true}
 
-// begin checks the API key at startup. It returns an error only if the key belongs to a different account than the ledger. If
-// the account is still unknown, for example because the catalog does not respond, begin returns a function that repeats the
-// check. The server must run this function in the background. No order is sent until the check has succeeded.
-func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (repeat func(context.Context) error, err error) {
-	first := g.check(ctx, key())
+// checkAtStart checks the API key at startup. It returns an error only if the key belongs to a different account than the
+// ledger. If the account is still unknown, for example because the catalog does not respond, checkAtStart returns a function
+// that repeats the check. The server must run this function in the background. No order is sent until the check has succeeded.
+func (g *accountGuard) checkAtStart(ctx context.Context, currentKey func() catalog.Secret) (checkAgain func(context.Context) error, err error) {
+	first := g.check(ctx, currentKey())
 	if first == nil || errors.Is(first, errOtherAccount) {
 		return nil, first
 	}
 	g.ledger.AccountUnknown.Store(true)
 	g.logger.WarnContext(ctx, "account check pending", "effect", "orders wait", "error", first)
-	return func(ctx context.Context) error { return g.repeat(ctx, key) }, nil
+	return func(ctx context.Context) error { return g.checkRepeatedly(ctx, currentKey) }, nil
 }
 
-// The method repeat checks the API key repeatedly, until its account is known or ctx is done. The first pauses are short,
-// because orders wait for the check. The method returns an error only if the API key belongs to a different account than the
-// ledger. The error stops the server.
-func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) error {
+// checkRepeatedly checks the API key repeatedly, until its account is known or ctx is done. The first pauses are short, because
+// orders wait for the check. It returns an error only if the API key belongs to a different account than the ledger. The error
+// stops the server.
+func (g *accountGuard) checkRepeatedly(ctx context.Context, currentKey func() catalog.Secret) error {
 	for pause := firstAccountPause; ; pause = min(2*pause, accountPause) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil
 		}
-		switch err := g.check(ctx, key()); {
+		switch err := g.check(ctx, currentKey()); {
 		case errors.Is(err, errOtherAccount):
 			return err
 		case err == nil:
@@ -107,14 +107,14 @@ func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) er
 	}
 }
 
-// openHeldKey reads the shared API key, and reloads it when its file changes. If accept is not nil, it is called with each
-// reloaded key, but not with the first key. If accept returns an error, the previous key remains in use.
-func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) error) (*reload.Value[catalog.Secret], error) {
+// openHeldKey reads the shared API key, and reloads it when its file changes. If acceptKey is not nil, it is called with each
+// reloaded key, but not with the first key. If acceptKey returns an error, the previous key remains in use.
+func openHeldKey(path string, logger *slog.Logger, acceptKey func(catalog.Secret) error) (*reload.Value[catalog.Secret], error) {
 	first := true
 	value, err := reload.Open("upstream key", logger, func(contents ...[]byte) (catalog.Secret, error) {
 		key, err := parseKey(contents...)
-		if err == nil && !first && accept != nil {
-			err = accept(key)
+		if err == nil && !first && acceptKey != nil {
+			err = acceptKey(key)
 		}
 		first = false
 		return key, err

@@ -20,7 +20,7 @@ type auditCmd struct {
 func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 	console, asked, rows := p.Console(), admin.AuditQuery{Since: c.Since.Time}, [][]terminal.Cell(nil)
 	for {
-		page, _, err := read[admin.AuditLine](ctx, p, &c.adminFlags, "/audit", asked)
+		page, _, err := readList[admin.AuditLine](ctx, p, &c.adminFlags, "/audit", asked)
 		if err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 				console.Print(terminal.Sanitize(string(printed)))
 				continue
 			}
-			rows = append(rows, terminal.Cells(utc(&line.Time), line.Actor, line.Action, line.Subject, string(line.Before), string(line.After), line.From))
+			rows = append(rows, terminal.Cells(formatUTC(&line.Time), line.Actor, line.Action, line.Subject, string(line.Before), string(line.After), line.From))
 		}
 	}
 	if c.Output == "json" {
@@ -47,12 +47,12 @@ func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 func logAudit(logger *slog.Logger) func(context.Context, ledger.AuditLine) {
 	return func(ctx context.Context, a ledger.AuditLine) {
 		line := admin.AuditLineOf(a)
-		logger.InfoContext(ctx, "audit", "id", line.ID, "actor", line.Actor, "from", line.From, "action", line.Action, "subject", line.Subject, "before", logged(line.Before), "after", logged(line.After))
+		logger.InfoContext(ctx, "audit", "id", line.ID, "actor", line.Actor, "from", line.From, "action", line.Action, "subject", line.Subject, "before", attributeValue(line.Before), "after", attributeValue(line.After))
 	}
 }
 
-// logged returns JSON text as the value of a log attribute, or nil if the text is empty.
-func logged(text json.RawMessage) any {
+// attributeValue returns JSON text as the value of a log attribute, or nil if the text is empty.
+func attributeValue(text json.RawMessage) any {
 	if len(text) == 0 {
 		return nil
 	}

@@ -44,7 +44,7 @@ callers:
 func startChanging(t *testing.T, more map[string]string) *changing {
 	t.Helper()
 	c := &changing{T: t, callers: filepath.Join(t.TempDir(), "callers.yaml"), key: proctest.File(t, "key-4712\n")}
-	upstream := httptest.NewServer(http.HandlerFunc(c.catalog))
+	upstream := httptest.NewServer(http.HandlerFunc(c.serveCatalog))
 	t.Cleanup(upstream.Close)
 	file := filepath.Join(t.TempDir(), "book.db")
 	url := "sqlite:" + file
@@ -57,16 +57,16 @@ func startChanging(t *testing.T, more map[string]string) *changing {
 	t.Cleanup(func() { _ = c.db.Close() })
 	c.change("DELETE FROM events")
 	c.change("INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) VALUES ('e', 'studio', 't', 's', 1, 0, '{}', 2, easel_now())")
-	c.list("")
+	c.writeCallers("")
 	c.served = startServe(t, proctest.Settings{
 		"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": c.key, "EASEL_LEDGER_URL": url, "EASEL_CALLERS_FILE": c.callers,
 	}.With(more))
 	return c
 }
 
-// catalog handles requests to the simulated catalog. It accepts deletions, and responds to all other requests with a
-// generation that succeeded.
-func (c *changing) catalog(w http.ResponseWriter, r *http.Request) {
+// serveCatalog handles requests to the simulated catalog. It accepts deletions, and responds to all other requests with
+// a generation that succeeded.
+func (c *changing) serveCatalog(w http.ResponseWriter, r *http.Request) {
 	id := path.Base(r.URL.Path)
 	if r.Method == http.MethodDelete {
 		c.mu.Lock()
@@ -85,24 +85,24 @@ func (c *changing) change(statement string) {
 	}
 }
 
-// The method list writes the callers file. The argument contains lines for additional callers.
-func (c *changing) list(more string) {
+// writeCallers writes the callers file. extraLines contains lines for additional callers.
+func (c *changing) writeCallers(extraLines string) {
 	c.Helper()
 	secret := filepath.Join(filepath.Dir(c.callers), "secret")
-	text := fmt.Sprintf(changingCallers, secret, auth.Hash("poster-token"), auth.Hash("ops-token"), more)
+	text := fmt.Sprintf(changingCallers, secret, auth.Hash("poster-token"), auth.Hash("ops-token"), extraLines)
 	for file, content := range map[string]string{secret: webhookSecret, c.callers: text} {
 		proctest.Write(c, file, content)
 	}
 }
 
-// run runs an easel command against the server with the given token.
-func (c *changing) run(token string, args ...string) printed {
+// runCommand runs an easel command against the server with the given token.
+func (c *changing) runCommand(token string, args ...string) printed {
 	return easelEnv(c.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": c.served.addr("admin"), "EASEL_ADDR": c.served.addr("grpc"), "EASEL_API_KEY": token}, args...)
 }
 
-// state returns a description of everything that an operator can change. Any such change results in a different
+// describeState returns a description of everything that an operator can change. Any such change results in a different
 // description.
-func (c *changing) state() string {
+func (c *changing) describeState() string {
 	c.Helper()
 	counts := ""
 	if err := c.db.QueryRowContext(c.Context(), `SELECT (SELECT group_concat(id || state || resolved || erased || deleted) FROM (SELECT * FROM orders ORDER BY id)) || ' ' ||
@@ -112,11 +112,11 @@ func (c *changing) state() string {
 	c.mu.Lock()
 	deleted := slices.Clone(c.askedDeleted)
 	c.mu.Unlock()
-	return fmt.Sprint(counts, deleted, c.run("late-token", "get", "gen_4").exit)
+	return fmt.Sprint(counts, deleted, c.runCommand("late-token", "get", "gen_4").exit)
 }
 
-// lines returns the number of entries in the audit trail.
-func (c *changing) lines() (count int) {
+// countEntries returns the number of entries in the audit trail.
+func (c *changing) countEntries() (count int) {
 	c.Helper()
 	if err := c.db.QueryRowContext(c.Context(), `SELECT COUNT(*) FROM audit`).Scan(&count); err != nil {
 		c.Fatal(err)
@@ -124,10 +124,10 @@ func (c *changing) lines() (count int) {
 	return count
 }
 
-// ways returns, for each kind of change that requires a token, a function that makes the change with a given token. The
-// keys are the actions that the audit trail records for the changes.
-func (c *changing) ways() map[string]func(token string) {
-	command := func(args ...string) func(string) { return func(token string) { c.run(token, args...) } }
+// changesByAction returns, for each kind of change that requires a token, a function that makes the change with a given
+// token. The keys are the actions that the audit trail records for the changes.
+func (c *changing) changesByAction() map[string]func(token string) {
+	command := func(args ...string) func(string) { return func(token string) { c.runCommand(token, args...) } }
 	return map[string]func(string){
 		"order.resolve":     command("orders", "resolve", c.unknown, "--refused"),
 		"events.replay":     command("events", "replay", "--team", "studio", "--since", "1h"),
@@ -138,26 +138,26 @@ func (c *changing) ways() map[string]func(token string) {
 
 func TestOperatorChangesRequireAuditEntry(t *testing.T) {
 	c := startChanging(t, nil)
-	before, begun := c.state(), c.lines()
+	before, begun := c.describeState(), c.countEntries()
 	if begun != 0 {
 		t.Errorf("got %d audit lines after startup, want 0", begun)
 	}
 	c.change(`CREATE TRIGGER blocked BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'blocked'); END`)
-	for way, do := range c.ways() {
+	for way, do := range c.changesByAction() {
 		do("ops-token")
-		if after := c.state(); after != before || c.lines() != begun {
+		if after := c.describeState(); after != before || c.countEntries() != begun {
 			t.Errorf("%s: state changed from %q to %q without an audit line", way, before, after)
 		}
 	}
 	late := fmt.Sprintf("- {name: late, operator: true, tokens: [%q]}\n", auth.Hash("late-token"))
-	c.list(late)
-	proctest.Eventually(t, 20*time.Second, "the change", func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a change to the callers file takes effect although the audit trail cannot be written
+	c.writeCallers(late)
+	proctest.Eventually(t, 20*time.Second, "the change", func() bool { return c.runCommand("late-token", "get", "gen_4").exit == exitOK }) // a change to the callers file takes effect although the audit trail cannot be written
 	c.change(`DROP TRIGGER blocked`)
 	var want []string
-	for way, do := range c.ways() {
-		before := c.state()
+	for way, do := range c.changesByAction() {
+		before := c.describeState()
 		do("ops-token")
-		if c.state() == before {
+		if c.describeState() == before {
 			t.Errorf("%s did not change the state", way)
 		}
 		want = append(want, strings.Fields(way)...)
@@ -182,8 +182,8 @@ func TestEachConfigFileChangeIsLoggedOnce(t *testing.T) {
 	}
 	proctest.Eventually(t, 20*time.Second, "two lines", func() bool { return len(logged()) >= 2 }, c.served.stderr.String)
 	lines := strings.Join(logged(), "")
-	if len(logged()) != 2 || !strings.Contains(lines, fmt.Sprintf(`"digest":"%x","digest_before":"%x"`, sha256.Sum256([]byte(changed)), sha256.Sum256([]byte(text)))) || strings.Count(lines, `"sha256:`) != 2 || c.lines() != 0 {
-		t.Errorf("got %d audit lines, want 0; log lines:\n%s", c.lines(), lines)
+	if len(logged()) != 2 || !strings.Contains(lines, fmt.Sprintf(`"digest":"%x","digest_before":"%x"`, sha256.Sum256([]byte(changed)), sha256.Sum256([]byte(text)))) || strings.Count(lines, `"sha256:`) != 2 || c.countEntries() != 0 {
+		t.Errorf("got %d audit lines, want 0; log lines:\n%s", c.countEntries(), lines)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestEachConfigFileChangeIsLoggedOnce(t *testing.T) {
 func (c *changing) wantAudit(want []string) {
 	c.Helper()
 	var got []string
-	printed := c.run("ops-token", "audit", "-o", "json")
+	printed := c.runCommand("ops-token", "audit", "-o", "json")
 	for text := range strings.Lines(printed.stdout) {
 		var line admin.AuditLine
 		if err := json.Unmarshal([]byte(text), &line); err != nil {
@@ -235,7 +235,7 @@ func TestProtectedAdminRoutesRequireOperator(t *testing.T) {
 			}
 		}
 	}
-	got := c.run("poster-token", "audit")
+	got := c.runCommand("poster-token", "audit")
 	if want := "\n       Set EASEL_API_KEY to the token of an operator in the callers file, or --api-key-file to a file with it.\n"; got.exit != exitCredential || !strings.HasSuffix(got.stderr, want) {
 		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
 	}

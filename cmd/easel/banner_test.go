@@ -11,12 +11,12 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// devOn runs 'easel dev' on free ports, with additional flags. It returns the banner. stop stops the command and returns its
-// exit code.
-func devOn(t *testing.T, flags ...string) (banner string, stop func() int) {
+// devOn runs 'easel dev' on free ports, with additional flags. It returns the banner, and a function that stops the command
+// and returns its exit code.
+func devOn(t *testing.T, flags ...string) (banner string, stopDev func() int) {
 	t.Helper()
 	args := append([]string{"dev", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, flags...)
-	dev := start(t, nil, proctest.DevReady, args...)
+	dev := startCommand(t, nil, proctest.DevReady, args...)
 	return dev.stdout.String(), dev.stop
 }
 

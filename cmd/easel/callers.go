@@ -25,7 +25,7 @@ type callersCheckCmd struct {
 func (c *callersCheckCmd) Run(p *cli.Program) error {
 	text, err := os.ReadFile(c.File)
 	if err != nil {
-		return wrong(err)
+		return toUsageProblem(err)
 	}
 	console := p.Console()
 	list, err := auth.Parse(text)
@@ -34,16 +34,16 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 		console.Print(fmt.Sprintf("%s:%d: %s", c.File, fault.Line, fault.Text))
 	}
 	if err != nil {
-		return wrong(errors.New(c.File + " has " + counted(len(faults), "fault")))
+		return toUsageProblem(errors.New(c.File + " has " + formatCount(len(faults), "fault")))
 	}
 	if problems := fileProblems(list); len(problems) > 0 {
-		return wrong(errors.New(c.File + ": " + strings.Join(problems, "; ")))
+		return toUsageProblem(errors.New(c.File + ": " + strings.Join(problems, "; ")))
 	}
 	if len(list.Callers) == 0 {
-		return wrong(errors.New(c.File + " lists no callers; easel serve needs at least one"))
+		return toUsageProblem(errors.New(c.File + " lists no callers; easel serve needs at least one"))
 	}
-	console.Print(fmt.Sprintf("%s: %s of %s", c.File, counted(len(list.Callers), "caller"), counted(len(list.Owners()), "owner")))
-	if names := unlimited(list); names != "" {
+	console.Print(fmt.Sprintf("%s: %s of %s", c.File, formatCount(len(list.Callers), "caller"), formatCount(len(list.Owners()), "owner")))
+	if names := unlimitedCallers(list); names != "" {
 		console.Print(c.File + ": warning: no budget limits " + names + "; " + budgetHint)
 	}
 	for _, warning := range optionalLabels(list) {
@@ -65,8 +65,8 @@ func optionalLabels(list *auth.List) (warnings []string) {
 	return warnings
 }
 
-// counted returns a number with its noun, such as "2 callers".
-func counted(n int, thing string) string {
+// formatCount returns a number with its noun, such as "2 callers".
+func formatCount(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
@@ -76,9 +76,9 @@ func counted(n int, thing string) string {
 // budgetHint is the remedy in warnings about callers without a budget.
 const budgetHint = "set a budget for the caller, for its team or for all teams (total)"
 
-// unlimited lists the callers that no budget limits: up to five names, followed by the number of the others. It ignores
-// operators. It returns "" if a budget limits every caller.
-func unlimited(list *auth.List) string {
+// unlimitedCallers lists the callers that no budget limits: up to five names, followed by the number of the others. It
+// ignores operators. It returns "" if a budget limits every caller.
+func unlimitedCallers(list *auth.List) string {
 	var names []string
 	for _, caller := range list.Callers {
 		if !list.Total.IsLimited() && !caller.Team.IsLimited() && !caller.Operator {
@@ -106,7 +106,7 @@ func (c *callersTokenCmd) Run(p *cli.Program) error {
 	token := auth.NewToken()
 	line := fmt.Sprintf("- {name: %q, %stokens: [%q]}", c.Name, team, auth.Hash(token))
 	if _, err := auth.Parse([]byte(teams + "callers:\n" + line)); err != nil {
-		return wrong(errors.New("invalid caller or team name: " + err.Error()))
+		return toUsageProblem(errors.New("invalid caller or team name: " + err.Error()))
 	}
 	console := p.Console()
 	console.Print("token  " + token)

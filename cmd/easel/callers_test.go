@@ -81,7 +81,7 @@ func TestCallersWithoutBudgetLimitAreListed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := unlimited(list); got != want {
+		if got := unlimitedCallers(list); got != want {
 			t.Errorf("got callers without a limit %q, want %q", got, want)
 		}
 	}

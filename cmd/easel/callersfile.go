@@ -97,18 +97,18 @@ func (n *notifier) eventConfig() *ledger.EventConfig {
 func (n *notifier) replaceTeams(list *auth.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers {
-		teams[caller.Owner()] = n.team(caller.Owner(), auth.Team{Budget: caller.Team.Budget})
+		teams[caller.Owner()] = n.teamOf(caller.Owner(), auth.Team{Budget: caller.Team.Budget})
 	}
 	for name, team := range list.Teams {
-		teams[name] = n.team(name, team)
+		teams[name] = n.teamOf(name, team)
 	}
-	teams[ledger.AllOwners] = n.team(ledger.AllOwners, list.Total)
+	teams[ledger.AllOwners] = n.teamOf(ledger.AllOwners, list.Total)
 	n.teams.Set(teams)
 }
 
-// team returns an owner's configuration for package events. If the owner has an event receiver, team also adds 0 to each of the
-// owner's event counters, so that the metric has values before the first event.
-func (n *notifier) team(owner string, team auth.Team) events.Team {
+// teamOf returns an owner's configuration for package events. If the owner has an event receiver, teamOf also adds 0 to each of
+// the owner's event counters, so that the metric has values before the first event.
+func (n *notifier) teamOf(owner string, team auth.Team) events.Team {
 	one := events.Team{
 		Limits: service.LimitsOf(team.Budget), Thresholds: slices.Sorted(slices.Values(team.Thresholds)),
 		Retention: time.Duration(team.RetentionDays) * 24 * time.Hour, KeepDeleted: team.KeepDeleted,

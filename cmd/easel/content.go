@@ -76,7 +76,7 @@ type contentFetchCmd struct {
 // Run requests a new copy of a render's result.
 func (c *contentFetchCmd) Run(ctx context.Context, p *cli.Program) error {
 	var fetched admin.FetchedContent
-	if err := c.post(ctx, p, "/contents:fetch", admin.ContentFetch{Generation: c.Generation}, &fetched); err != nil {
+	if err := c.postJSON(ctx, p, "/contents:fetch", admin.ContentFetch{Generation: c.Generation}, &fetched); err != nil {
 		return err
 	}
 	if fetched.State != ledger.ContentCopied.String() || fetched.Problem != "" {
@@ -89,7 +89,7 @@ type contentAdoptCmd struct{ adminFlags }
 
 // Run allows servers to delete stored results from before the ledger was copied or restored.
 func (c *contentAdoptCmd) Run(ctx context.Context, p *cli.Program) error {
-	if err := c.post(ctx, p, "/contents:adopt", struct{}{}, &struct{}{}); err != nil {
+	if err := c.postJSON(ctx, p, "/contents:adopt", struct{}{}, &struct{}{}); err != nil {
 		return err
 	}
 	return printResult(p, "the copies from before the ledger's restoration are adopted; a server now deletes such a copy when its render is deleted")
@@ -111,7 +111,7 @@ func (c *contentVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	})
 	console.ShowLive("")
 	if err != nil {
-		return wrong(err)
+		return toUsageProblem(err)
 	}
 	console.Print(fmt.Sprintf("%d copies of %d bytes, %d differences", compared.Copies, compared.Bytes, compared.Differences))
 	if compared.Differences > 0 {

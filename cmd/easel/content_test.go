@@ -16,7 +16,7 @@ import (
 
 func TestCopyIsServedWhileCatalogIsDown(t *testing.T) {
 	box, dir := startSandbox(t, "--speed", "100"), t.TempDir()
-	served := startServe(t, box.shared().With(proctest.Settings{
+	served := startServe(t, box.sharedSettings().With(proctest.Settings{
 		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(dir, "ledger.db"), "EASEL_CONTENT_URL": "file:" + filepath.Join(dir, "results"),
 	}))
 	addr := served.addr

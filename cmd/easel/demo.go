@@ -42,14 +42,14 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 		},
 	}
 	listening := make(chan *server.Server, 1)
-	err = together(ctx, catalog.wait,
+	err = runTogether(ctx, catalog.wait,
 		func(ctx context.Context) error {
 			return runFacade(ctx, p.Stderr, facade, func(s *server.Server) { listening <- s })
 		},
 		func(ctx context.Context) error {
 			select {
 			case s := <-listening:
-				return c.show(ctx, p, s.GRPCAddr(), key)
+				return c.runCommands(ctx, p, s.GRPCAddr(), key)
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -60,8 +60,9 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	return err
 }
 
-// show runs the commands that a user would type, from the list of models to the usage report, against the server at addr.
-func (c *demoCmd) show(ctx context.Context, p *cli.Program, addr, key string) error {
+// runCommands runs the commands that a user would type, from the list of models to the usage report, against the server
+// at addr.
+func (c *demoCmd) runCommands(ctx context.Context, p *cli.Program, addr, key string) error {
 	started, out := time.Now(), p.Console()
 	out.Print("Easel demo: a catalog with test money, the facade in front of it, and one client.")
 	out.Print("Everything runs on this machine; the client calls " + addr + ".")
@@ -79,7 +80,7 @@ func (c *demoCmd) show(ctx context.Context, p *cli.Program, addr, key string) er
 		{"What did it cost?", []string{"usage"}},
 	} {
 		out.PrintText("\n" + out.OutStyle.Paint(terminal.Bold, step.about) + "\n$ " + terminal.OneLine(cli.ShellLine(step.words)))
-		if exit := typed(ctx, p, step.words, addr, key); exit != cli.ExitOK {
+		if exit := runTyped(ctx, p, step.words, addr, key); exit != cli.ExitOK {
 			return &cli.Problem{Exit: exit, Text: "the demo failed"}
 		}
 	}
@@ -87,9 +88,9 @@ func (c *demoCmd) show(ctx context.Context, p *cli.Program, addr, key string) er
 	return out.Err()
 }
 
-// typed runs a client command against the facade, as if a user had typed it, and returns the command's exit code.
+// runTyped runs a client command against the facade, as if a user had typed it, and returns the command's exit code.
 // The command's messages are printed to standard output, like its results.
-func typed(ctx context.Context, p *cli.Program, words []string, addr, key string) int {
+func runTyped(ctx context.Context, p *cli.Program, words []string, addr, key string) int {
 	return cli.Run(ctx, words, &cli.Program{
 		Stdin: strings.NewReader(""), Stdout: p.Stdout, Stderr: p.Stdout, Grammar: p.Grammar, Build: p.Build,
 		Lookup: func(name string) (string, bool) {

@@ -58,7 +58,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	if p.Console().ErrStyle.Terminal { // the banner on the terminal shows the addresses, so only warnings are logged by default
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
 	}
-	return together(ctx, catalog.wait, func(ctx context.Context) error {
+	return runTogether(ctx, catalog.wait, func(ctx context.Context) error {
 		return runFacade(ctx, p.Stderr, facade, func(s *server.Server) {
 			_ = c.printBanner(p.Stdout, s, catalog.addr+sandbox.BasePath, p.Self(), c.bannerKey(key)) // an error does not matter, because the server works without the banner
 		})
@@ -94,9 +94,9 @@ func (c *devCmd) bannerKey(key shownKey) shownKey {
 	return shownKey{"TOKEN", "a token of a caller in " + c.Callers}
 }
 
-// together runs steps concurrently. When ctx is done or one step returns, it cancels the other steps, and waits until they have
-// returned. It returns the error of the first step that failed, or nil if this error is [context.Canceled].
-func together(ctx context.Context, steps ...func(context.Context) error) error {
+// runTogether runs steps concurrently. When ctx is done or one step returns, it cancels the other steps, and waits until they
+// have returned. It returns the error of the first step that failed, or nil if this error is [context.Canceled].
+func runTogether(ctx context.Context, steps ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -112,8 +112,8 @@ func together(ctx context.Context, steps ...func(context.Context) error) error {
 	return nil
 }
 
-// dialable converts a bound address to an address that this machine can dial.
-func dialable(addr string) string {
+// dialableAddr converts a bound address to an address that this machine can dial.
+func dialableAddr(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return addr
@@ -126,7 +126,7 @@ func dialable(addr string) string {
 
 // printBanner prints the addresses of the servers, and example commands to copy.
 func (c *devCmd) printBanner(w io.Writer, s *server.Server, catalog, self string, key shownKey) error {
-	grpc, addr, keeping := dialable(s.GRPCAddr()), "", c.keeping()
+	grpc, addr, keeping := dialableAddr(s.GRPCAddr()), "", c.retentionText()
 	if grpc != "localhost:50051" {
 		addr = " --addr " + grpc
 	}
@@ -154,6 +154,6 @@ Or with other tools:
   curl -s http://%[2]s/v1/account -H "Authorization: Bearer %[5]s"
 
 Ctrl-C stops it. %[9]s
-`, grpc, dialable(s.HTTPAddr()), dialable(s.AdminAddr()), catalog, key.text, key.worth, addr, self, keeping)))
+`, grpc, dialableAddr(s.HTTPAddr()), dialableAddr(s.AdminAddr()), catalog, key.text, key.worth, addr, self, keeping)))
 	return err
 }

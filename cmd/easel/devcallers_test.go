@@ -20,9 +20,9 @@ func teamsFile(t *testing.T) string {
 	return proctest.File(t, text)
 }
 
-// The function as runs a client command with a caller's token. banner is the output of the 'easel dev' process to which
-// the command connects. The result contains the command's output and exit code.
-func as(t *testing.T, banner, caller string, args ...string) printed {
+// runAs runs a client command with a caller's token. banner is the output of the 'easel dev' process to which the
+// command connects. The result contains the command's output and exit code.
+func runAs(t *testing.T, banner, caller string, args ...string) printed {
 	t.Helper()
 	return easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": caller}, args...)
 }
@@ -35,18 +35,18 @@ func TestDevCommandAcceptsTokensFromCallersFile(t *testing.T) {
 		t.Errorf("the banner is\n%s", banner)
 	}
 	order := []string{"generate", "studio/haiku", "prompt=rain", "--idempotency-key", "monday", "-q"}
-	poster, flyer := as(t, banner, "poster", order...), as(t, banner, "flyer", order...)
+	poster, flyer := runAs(t, banner, "poster", order...), runAs(t, banner, "flyer", order...)
 	if poster.exit != exitOK || flyer.exit != exitOK || poster.stdout == flyer.stdout {
 		t.Errorf("orders of two teams with one idempotency key:\n%s%s%s%s", poster.stdout, poster.stderr, flyer.stdout, flyer.stderr)
 	}
-	if got := as(t, banner, "stranger", "account"); got.exit != exitCredential {
+	if got := runAs(t, banner, "stranger", "account"); got.exit != exitCredential {
 		t.Errorf("unknown token: exit %d", got.exit)
 	}
 	if exit := stop(); exit != exitOK {
 		t.Errorf("the command exited with %d", exit)
 	}
 	banner, _ = devOn(t, flags...)
-	if again := as(t, banner, "poster", order...); again.exit != exitOK || again.stdout != poster.stdout {
+	if again := runAs(t, banner, "poster", order...); again.exit != exitOK || again.stdout != poster.stdout {
 		t.Errorf("after a restart, the same order printed\n%s%s", again.stdout, again.stderr)
 	}
 }

@@ -58,8 +58,9 @@ func TestContractDocumentExplainsEveryProtoName(t *testing.T) {
 	}
 }
 
-// spans returns the parts of a Markdown text that may be commands: the lines of shell blocks, and inline code.
-func spans(text string) (all []string) {
+// commandSpans returns the parts of a Markdown text that may be commands: the lines of shell blocks, and inline
+// code.
+func commandSpans(text string) (all []string) {
 	for n, part := range strings.Split(text, "```") {
 		if language, block, _ := strings.Cut(part, "\n"); n%2 == 1 {
 			if language == "" || language == "sh" {
@@ -80,11 +81,11 @@ func TestEveryCommandInDocsExists(t *testing.T) {
 	var named []string
 	for path, text := range pages(t) {
 		if !strings.HasPrefix(path, "deploy/") { // skips the pages in deploy/, which also contain commands of other programs
-			named = append(named, spans(text)...)
+			named = append(named, commandSpans(text)...)
 		}
 	}
 	seen := map[string]int{}
-	for _, span := range append(named, spans(page.Start)...) {
+	for _, span := range append(named, commandSpans(page.Start)...) {
 		for name, check := range map[string]func(*testing.T, string){
 			"make ": wantTarget, "easel ": wantCommand, "go test ": wantTests,
 		} {

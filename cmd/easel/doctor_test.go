@@ -15,8 +15,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// doctored runs 'easel doctor' against the catalog at url, and checks that the output does not contain the API key.
-func doctored(t *testing.T, url, key string, args ...string) printed {
+// runDoctor runs 'easel doctor' against the catalog at url, and checks that the output does not contain the API key.
+func runDoctor(t *testing.T, url, key string, args ...string) printed {
 	t.Helper()
 	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_URL": url, "EASEL_API_KEY": key}, append([]string{"doctor"}, args...)...)
 	if key != "" && strings.Contains(got.stdout+got.stderr, key) {
@@ -40,7 +40,7 @@ func TestDoctorCommandWorksWithEveryCatalogDialect(t *testing.T) {
 			for n := range 3 {
 				orderDirectly(t, box.baseURL(), key, n)
 			}
-			got := doctored(t, box.baseURL(), key)
+			got := runDoctor(t, box.baseURL(), key)
 			if got.exit != exitOK || strings.Contains(got.stdout, "BAD") {
 				t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 			}
@@ -64,9 +64,9 @@ func orderDirectly(t *testing.T, base, key string, n int) {
 	}
 }
 
-// answering starts a catalog and returns its URL. bodies maps a method and path, such as "GET /models", to a response body.
-// All other routes return 404.
-func answering(t *testing.T, bodies map[string]string) string {
+// startStubCatalog starts a catalog and returns its URL. bodies maps a method and path, such as "GET /models", to a
+// response body. All other routes return 404.
+func startStubCatalog(t *testing.T, bodies map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, known := bodies[r.Method+" "+r.URL.Path]
@@ -91,8 +91,8 @@ var unforeseen = map[string]string{
 }
 
 func TestDoctorCommandReportsUnknownCatalogFields(t *testing.T) {
-	url := answering(t, unforeseen)
-	got := doctored(t, url, "studio_live_0123456789abcdef")
+	url := startStubCatalog(t, unforeseen)
+	got := runDoctor(t, url, "studio_live_0123456789abcdef")
 	for _, want := range []string{
 		"balanceNames", "walletCents (a number)", "fieldListNames", "knobs (a list)", "priceCentsNames", "eurPrice (a number)", "generationListNames", "pictures (a list)", catalog.RulesFile,
 	} {
@@ -103,13 +103,13 @@ func TestDoctorCommandReportsUnknownCatalogFields(t *testing.T) {
 	if got.exit != exitFailure || !strings.Contains(got.stderr, "can't be read in full: account") {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
-	if got := doctored(t, url, ""); got.exit != exitCredential {
+	if got := runDoctor(t, url, ""); got.exit != exitCredential {
 		t.Errorf("without a key: exit %d", got.exit)
 	}
 }
 
 func TestDoctorReportIsValidJSON(t *testing.T) {
-	got := doctored(t, answering(t, unforeseen), "studio_live_0123456789abcdef", "-o", "json")
+	got := runDoctor(t, startStubCatalog(t, unforeseen), "studio_live_0123456789abcdef", "-o", "json")
 	var report doctor.Report
 	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil || report.OK || len(report.Checks) != 5 {
 		t.Fatalf("%v\n%s", err, got.stdout)
@@ -130,17 +130,17 @@ func TestDoctorReportsWhyCatalogCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := doctored(t, box.baseURL(), "studio_live_wrong"); got.exit != exitCredential || !strings.Contains(got.stderr, "rejects the API key") || strings.Contains(got.stdout, "models") {
+	if got := runDoctor(t, box.baseURL(), "studio_live_wrong"); got.exit != exitCredential || !strings.Contains(got.stderr, "rejects the API key") || strings.Contains(got.stdout, "models") {
 		t.Errorf("a wrong key: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	box.close(t.Context())
-	if got := doctored(t, box.baseURL(), "studio_live_wrong"); got.exit != exitRetry || !strings.Contains(got.stderr, "--upstream-url") {
+	if got := runDoctor(t, box.baseURL(), "studio_live_wrong"); got.exit != exitRetry || !strings.Contains(got.stderr, "--upstream-url") {
 		t.Errorf("an unreachable catalog: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
-	if got := doctored(t, answering(t, nil), "studio_live_wrong"); got.exit != exitFailure || !strings.Contains(got.stderr, "base address") {
+	if got := runDoctor(t, startStubCatalog(t, nil), "studio_live_wrong"); got.exit != exitFailure || !strings.Contains(got.stderr, "base address") {
 		t.Errorf("a server that is not a catalog: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
-	if got := doctored(t, "http://catalog.example", "studio_live_wrong"); got.exit != exitUsage || !strings.Contains(got.stderr, "EASEL_UPSTREAM_INSECURE") {
+	if got := runDoctor(t, "http://catalog.example", "studio_live_wrong"); got.exit != exitUsage || !strings.Contains(got.stderr, "EASEL_UPSTREAM_INSECURE") {
 		t.Errorf("over plain HTTP: exit %d\n%s", got.exit, got.stderr)
 	}
 }

@@ -25,15 +25,15 @@ func (c *eraseCmd) Run(ctx context.Context, p *cli.Program) error {
 	name, value, ok := strings.Cut(c.Label, "=")
 	switch {
 	case c.Owner+c.Label+c.Generation == "":
-		return wrong(errors.New("no orders selected; set --owner, --label or --generation"))
+		return toUsageProblem(errors.New("no orders selected; set --owner, --label or --generation"))
 	case c.Label != "" && (!ok || name == ""):
-		return wrong(errors.New("--label must be NAME=VALUE"))
+		return toUsageProblem(errors.New("--label must be NAME=VALUE"))
 	}
 	asked := admin.Erasure{Owner: c.Owner, LabelName: name, LabelValue: value, Generation: c.Generation}
 	console, erased, left := p.Console(), int64(0), map[string]string{}
 	for more := true; more; more = asked.After != nil {
 		var step admin.Erased
-		if err := c.post(ctx, p, "/orders:erase", asked, &step); err != nil {
+		if err := c.postJSON(ctx, p, "/orders:erase", asked, &step); err != nil {
 			return err
 		}
 		asked.After, erased = step.Next, erased+step.Erased

@@ -24,8 +24,8 @@ type eventsListCmd struct {
 // Run lists events.
 func (c *eventsListCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.EventQuery{Team: c.Team, Since: c.Since.Time, GivenUp: c.GivenUp}
-	return list(ctx, p, &c.listFlags, "/events", asked, "EVENT\tTIME\tTEAM\tTYPE\tSUBJECT\tSTATE\tATTEMPTS\tPROBLEM", func(e admin.Event) []string {
-		return []string{e.ID, utc(&e.EventTime), e.Team, e.Type, e.Subject, e.State, strconv.FormatInt(e.Attempts, 10), e.Problem}
+	return printList(ctx, p, &c.listFlags, "/events", asked, "EVENT\tTIME\tTEAM\tTYPE\tSUBJECT\tSTATE\tATTEMPTS\tPROBLEM", func(e admin.Event) []string {
+		return []string{e.ID, formatUTC(&e.EventTime), e.Team, e.Type, e.Subject, e.State, strconv.FormatInt(e.Attempts, 10), e.Problem}
 	})
 }
 
@@ -43,13 +43,13 @@ func (c *eventsReplayCmd) Run(ctx context.Context, p *cli.Program) error {
 	console, events := p.Console(), 0
 	for step := (admin.Replayed{Next: &asked.After}); step.Next != nil; {
 		asked.After, step = *step.Next, admin.Replayed{}
-		if err := c.post(ctx, p, "/events:replay", asked, &step); err != nil {
+		if err := c.postJSON(ctx, p, "/events:replay", asked, &step); err != nil {
 			return err
 		}
 		events += int(step.Events)
-		console.ShowLive(counted(events, "event") + " so far")
+		console.ShowLive(formatCount(events, "event") + " so far")
 	}
 	console.ShowLive("")
-	console.Print(counted(events, "event") + " will be sent again")
+	console.Print(formatCount(events, "event") + " will be sent again")
 	return console.Err()
 }

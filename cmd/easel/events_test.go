@@ -33,7 +33,7 @@ func TestOperatorCanReplayDeliveredEvents(t *testing.T) {
 	defer receiver.Close()
 	banner, _ := devOn(t, "--callers", proctest.File(t, fmt.Sprintf("teams: {dev: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: dev-service, team: dev, operator: true, tokens: [%q]}]\n",
 		receiver.URL+"/", proctest.File(t, webhookSecret), auth.Hash("dev-token"))), "--speed", "20")
-	order := as(t, banner, "dev-token", "generate", "studio/haiku", "prompt=rain", "-q")
+	order := runAs(t, banner, "dev-token", "generate", "studio/haiku", "prompt=rain", "-q")
 	first := <-delivered
 	if id, rest, _ := strings.Cut(first, " "); !strings.HasPrefix(id, "evt_") || rest != "easel.generation.succeeded "+strings.TrimSpace(order.stdout) {
 		t.Errorf("delivered %q for the order %s%s", first, order.stdout, order.stderr)
@@ -68,7 +68,7 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { delivered <- r.Header.Get("Webhook-Id") }))
 	defer receiver.Close()
 	box := startSandbox(t)
-	env := box.shared().With(proctest.Settings{
+	env := box.sharedSettings().With(proctest.Settings{
 		"EASEL_CALLERS_FILE": proctest.File(t, fmt.Sprintf("teams: {studio: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: poster, team: studio}, {name: ops, operator: true, tokens: [%q]}]\n",
 			receiver.URL, proctest.File(t, webhookSecret), auth.Hash("ops-token"))),
 		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db"),
@@ -113,7 +113,7 @@ func TestEventContainsPublicURLOfCopiedResult(t *testing.T) {
 	}))
 	defer receiver.Close()
 	dir := t.TempDir()
-	served := startServe(t, startSandbox(t, "--speed", "100").shared().With(proctest.Settings{
+	served := startServe(t, startSandbox(t, "--speed", "100").sharedSettings().With(proctest.Settings{
 		"EASEL_CALLERS_FILE": proctest.File(t, fmt.Sprintf("teams: {studio: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: poster, team: studio, tokens: [%q]}]\n",
 			receiver.URL, proctest.File(t, webhookSecret), auth.Hash("poster-token"))),
 		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(dir, "ledger.db"), "EASEL_CONTENT_URL": "file:" + filepath.Join(dir, "results"), "EASEL_PUBLIC_URL": public + "/",

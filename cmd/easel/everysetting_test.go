@@ -49,7 +49,7 @@ func TestSandboxAndServeSettingsTakeEffect(t *testing.T) {
 		"EASEL_SANDBOX_ADDR": "127.0.0.1:0", "EASEL_SANDBOX_KEY": key, "EASEL_SANDBOX_BALANCE": "3.00", "EASEL_SANDBOX_DAILY_CAP": "2c", "EASEL_SANDBOX_DB": db, "EASEL_SANDBOX_ADMIN": "true",
 		"EASEL_SANDBOX_SPEED": "100", "EASEL_SANDBOX_FAILURE_RATE": "1", "EASEL_SANDBOX_DIALECT": "keyed",
 	}
-	box := start(t, settings, proctest.DevReady, "sandbox")
+	box := startCommand(t, settings, proctest.DevReady, "sandbox")
 	served := startServe(t, map[string]string{
 		"EASEL_UPSTREAM_URL": box.catalog(), "EASEL_LOG_FORMAT": "text", "EASEL_REFUND_WINDOW": "100ms",
 		"EASEL_POLL_MIN_INTERVAL": "20ms", "EASEL_POLL_MAX_INTERVAL": "50ms", "EASEL_POLL_RATE": "100", "EASEL_MAX_INPUTS": "1300000",
@@ -79,7 +79,7 @@ func TestSandboxAndServeSettingsTakeEffect(t *testing.T) {
 	}
 	served.stop()
 	box.stop()
-	if again := start(t, settings, proctest.DevReady, "sandbox"); !strings.Contains(again.stdout.String(), "of an earlier run") {
+	if again := startCommand(t, settings, proctest.DevReady, "sandbox"); !strings.Contains(again.stdout.String(), "of an earlier run") {
 		t.Errorf("%s is not reused:\n%s", db, again.stdout)
 	}
 }
@@ -90,7 +90,7 @@ func TestMaxPollIntervalLimitsTimeBetweenPolls(t *testing.T) {
 	t.Parallel()
 	box := startSandbox(t, "--admin", "--speed", "0.001")
 	addr := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": box.catalog(), "EASEL_POLL_MIN_INTERVAL": "10ms", "EASEL_POLL_MAX_INTERVAL": "20ms", "EASEL_POLL_RATE": "100"}).addr("grpc")
-	watching := start(t, map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": box.key()}, func(_, stderr string) bool { return strings.Contains(stderr, "queued") },
+	watching := startCommand(t, map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": box.key()}, func(_, stderr string) bool { return strings.Contains(stderr, "queued") },
 		"generate", "studio/haiku", "prompt=rain", "--watch")
 	defer watching.stop()
 	polls := regexp.MustCompile(`"GET /generations/\{id\}": ?(\d\d)`)

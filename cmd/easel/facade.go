@@ -53,9 +53,9 @@ type facade struct {
 }
 
 // runFacade opens the parts of a facade, serves until ctx is done, and stops the parts in the order that shutdown.go defines.
-// If ready is not nil, runFacade calls it when the addresses are bound.
-func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*server.Server)) error {
-	c.guard()
+// If onReady is not nil, runFacade calls it when the addresses are bound.
+func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, onReady func(*server.Server)) error {
+	c.guardAddresses()
 	f := &facade{serveCmd: c, logs: logs, files: settingFiles{}, background: background{limit: c.DrainTimeout}}
 	defer f.stop(ctx)
 	for _, open := range []func(context.Context) error{
@@ -78,8 +78,8 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		}
 	}
 	debug.FreeOSMemory() // returns to the operating system the memory that only startup needed
-	if ready != nil {
-		ready(f.front)
+	if onReady != nil {
+		onReady(f.front)
 	}
 	return f.serve(ctx)
 }
@@ -154,9 +154,9 @@ func (f *facade) openAPIKey(ctx context.Context) error {
 	known := func() catalog.Secret { return catalog.NewSecret(f.devKey) }
 	if f.UpstreamKeyFile != "" {
 		guard := &accountGuard{client: f.client, ledger: f.ledger, logger: f.logger}
-		key, err := openHeldKey(f.UpstreamKeyFile, f.logger, guard.accept) //nolint:contextcheck // the key is reloaded in the background, not during a call
+		key, err := openHeldKey(f.UpstreamKeyFile, f.logger, guard.acceptKey) //nolint:contextcheck // the key is reloaded in the background, not during a call
 		if err == nil {
-			f.account, err = guard.begin(ctx, key.Known)
+			f.account, err = guard.checkAtStart(ctx, key.Known)
 		}
 		if err != nil {
 			return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
@@ -217,7 +217,7 @@ func (f *facade) openServices(ctx context.Context) (err error) {
 		Feed: feed, Catalog: f.client, Hub: f.hub, Orders: f.placing, Contents: f.contents, MaxStreamAge: f.MaxStreamAge, MaxInputs: f.MaxInputs,
 		Auth: auth.Config{
 			SharedKey: f.sharedKey, Callers: f.known, Certificates: f.TLSClientCAFile != "",
-			AllowAnonymous: f.AllowAnonymous || f.unguarded(), // an unguarded server can be reached only from this machine: see the methods unguarded, guard and addressFaults
+			AllowAnonymous: f.AllowAnonymous || f.isUnguarded(), // an unguarded server can be reached only from this machine: see the methods unguarded, guard and addressFaults
 		},
 	})
 	if err == nil {
@@ -253,11 +253,15 @@ func (f *tuningFlags) level() (level slog.Level) {
 	return level
 }
 
-// wrong converts an error in the command line, a setting or a file to a problem with the exit code ExitUsage.
-func wrong(err error) error { return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err} }
+// toUsageProblem converts an error in the command line, a setting or a file to a problem with the exit code ExitUsage.
+func toUsageProblem(err error) error {
+	return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
+}
 
-// wrongSetting is like wrong, but prefixes the error with the name of the setting.
-func wrongSetting(name string, err error) error { return wrong(fmt.Errorf("%s: %w", name, err)) }
+// wrongSetting is like toUsageProblem, but prefixes the error with the name of the setting.
+func wrongSetting(name string, err error) error {
+	return toUsageProblem(fmt.Errorf("%s: %w", name, err))
+}
 
 // wrongAddress returns the problem for an address that can't be bound. If the address is in use, the problem's text suggests
 // how to select another one.

@@ -21,9 +21,9 @@ func (f *facade) openServers(context.Context) (err error) {
 		},
 		Service: f.services, Logger: f.logger, DrainTimeout: f.DrainTimeout * callShare / 100,
 		REST:  f.newHTTPHandler,
-		Admin: func(s *server.Server) http.Handler { return admin.New(f.operators(s, s.AdminAddr(), f.AdminAddr)) },
+		Admin: func(s *server.Server) http.Handler { return admin.New(f.operatorConfig(s, s.AdminAddr(), f.AdminAddr)) },
 		Metrics: func(s *server.Server) http.Handler {
-			return admin.NewScraped(f.operators(s, s.MetricsAddr(), f.MetricsAddr))
+			return admin.NewScraped(f.operatorConfig(s, s.MetricsAddr(), f.MetricsAddr))
 		},
 		Limits: server.Limits{CallerStreams: f.CallerStreams, Streams: f.MaxStreams, CallerCalls: f.CallerCalls, Calls: f.MaxCalls, Conns: f.MaxConns, MaxInputs: f.MaxInputs},
 	})
@@ -44,9 +44,9 @@ func (f *facade) newHTTPHandler(front *server.Server, local *server.Local) (http
 	})
 }
 
-// operators returns the configuration of the handler for an operators' listener: the admin listener or the metrics listener.
-// addr is the address to which the listener is bound, and configured is its address in the settings.
-func (f *facade) operators(front *server.Server, addr, configured string) admin.Config {
+// operatorConfig returns the configuration of the handler for an operators' listener: the admin listener or the metrics
+// listener. addr is the address to which the listener is bound, and configuredAddr is its address in the settings.
+func (f *facade) operatorConfig(front *server.Server, addr, configuredAddr string) admin.Config {
 	config := admin.Config{
 		Status: admin.Status{
 			Version: thisBuild().Version, Revision: thisBuild().Revision, Began: time.Now(), Hub: f.hub.Snapshot, Limiters: f.upstream.Limiters().States,
@@ -59,7 +59,7 @@ func (f *facade) operators(front *server.Server, addr, configured string) admin.
 			},
 		},
 		Orders:  admin.Orders{Ledger: f.ledger, Catalog: f.client, SharedKey: f.sharedKey, Contents: f.contents},
-		Metrics: f.telemetry.Metrics, Nameless: f.telemetry.Nameless, Addr: addr, ConfiguredAddr: configured, AllowedHosts: f.HTTPAllowedHosts,
+		Metrics: f.telemetry.Metrics, Nameless: f.telemetry.Nameless, Addr: addr, ConfiguredAddr: configuredAddr, AllowedHosts: f.HTTPAllowedHosts,
 	}
 	if f.known != nil {
 		config.Prove = f.services.Operator

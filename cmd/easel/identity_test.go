@@ -31,13 +31,13 @@ var withoutIdentity = []string{"", "Bearer wrong-token", "Basic d2hvZXZlcjp3cm9u
 // pages and admin routes from lists in the program.
 func TestUnauthenticatedRequestsChangeNothing(t *testing.T) {
 	c := startChanging(t, map[string]string{"EASEL_METRICS_ADDR": "127.0.0.1:0"})
-	before, lines := c.state(), c.lines()
+	before, lines := c.describeState(), c.countEntries()
 	changing := 0
 	for _, authorization := range withoutIdentity {
 		changing = c.walkGRPC(authorization) + c.walkREST(authorization) + c.walkPages(authorization) + c.walkAdmin(authorization)
 	}
-	if after := c.state(); after != before || c.lines() != lines {
-		t.Errorf("state changed from %q to %q, with %d new audit lines", before, after, c.lines()-lines)
+	if after := c.describeState(); after != before || c.countEntries() != lines {
+		t.Errorf("state changed from %q to %q, with %d new audit lines", before, after, c.countEntries()-lines)
 	}
 	t.Logf("%d routes with side effects rejected %d unknown clients", changing, len(withoutIdentity))
 	if want := 2 + 2 + 5; changing != want { // create and delete over gRPC, create and delete over REST, and five admin routes
@@ -45,8 +45,8 @@ func TestUnauthenticatedRequestsChangeNothing(t *testing.T) {
 	}
 }
 
-// The function changes reports whether a method of the contract has side effects.
-func changes(m protoreflect.MethodDescriptor) bool {
+// hasSideEffects reports whether a method of the contract has side effects.
+func hasSideEffects(m protoreflect.MethodDescriptor) bool {
 	return m.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
@@ -60,7 +60,7 @@ func (c *changing) walkGRPC(authorization string) (changing int) {
 		if code := c.callAsNobody(conn, m, authorization); code != codes.Unauthenticated {
 			c.Errorf("%s with authorization %q returned %v", m.FullName(), authorization, code)
 		}
-		if changes(m) {
+		if hasSideEffects(m) {
 			changing++
 		}
 	})
@@ -99,10 +99,10 @@ func (c *changing) walkREST(authorization string) (changing int) {
 			case rule.GetDelete() != "":
 				method, path = http.MethodDelete, rule.GetDelete()
 			}
-			if code := c.send(addr, method, fill.Replace(path), authorization); code != http.StatusUnauthorized {
+			if code := c.sendRequest(addr, method, fill.Replace(path), authorization); code != http.StatusUnauthorized {
 				c.Errorf("%s %s with authorization %q returned %d", method, path, authorization, code)
 			}
-			if changes(m) {
+			if hasSideEffects(m) {
 				changing++
 			}
 		}
@@ -120,7 +120,7 @@ func (c *changing) walkPages(authorization string) int {
 	}
 	for _, path := range paths {
 		for _, method := range writing {
-			if code := c.send(c.served.addr("http"), method, path, authorization); !slices.Contains(untaken, code) {
+			if code := c.sendRequest(c.served.addr("http"), method, path, authorization); !slices.Contains(untaken, code) {
 				c.Errorf("%s %s with authorization %q returned %d", method, path, authorization, code)
 			}
 		}
@@ -142,7 +142,7 @@ func (c *changing) walkAdmin(authorization string) (changing int) {
 		path = strings.TrimSuffix(path, "{$}")
 		for _, method := range writing {
 			for _, listener := range []string{"admin", "metrics"} {
-				code := c.send(c.served.addr(listener), method, path, authorization)
+				code := c.sendRequest(c.served.addr(listener), method, path, authorization)
 				if !slices.Contains(untaken, code) {
 					c.Errorf("%s %s at the %s address with authorization %q returned %d", method, path, listener, authorization, code)
 				}
@@ -155,9 +155,9 @@ func (c *changing) walkAdmin(authorization string) (changing int) {
 	return changing
 }
 
-// send sends an HTTP request and returns the status code of the response. The body is a valid request to resolve an
+// sendRequest sends an HTTP request and returns the status code of the response. The body is a valid request to resolve an
 // order, so that the server can reject such a request only because of its authorization.
-func (c *changing) send(addr, method, path, authorization string) int {
+func (c *changing) sendRequest(addr, method, path, authorization string) int {
 	c.Helper()
 	header := []string{"Content-Type", "application/json"}
 	if authorization != "" {

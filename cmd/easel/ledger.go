@@ -30,7 +30,7 @@ func (f *facade) openLedger(ctx context.Context) (err error) {
 		config.Events = f.notifier.eventConfig()
 	}
 	if f.ledger, err = ledger.Open(ctx, config); err != nil {
-		return wrong(err)
+		return toUsageProblem(err)
 	}
 	f.closeAt(stopLedger, func(context.Context) error { return f.ledger.Close() })
 	if f.ledger.IsCopy() {
@@ -63,15 +63,14 @@ func printDifference(console *terminal.Console) func(ledger.Difference) {
 	return func(d ledger.Difference) { console.Print(d.String()) }
 }
 
-// printVerified prints the result of comparing a ledger with its journal: the text in the parameter done, followed by the
-// counts. It returns an error if there are differences. If err is not nil, it prints no result and returns err with the
-// exit code ExitUsage.
-func printVerified(console *terminal.Console, done string, looked ledger.Verified, err error) error {
+// printVerified prints the result of comparing a ledger with its journal: prefix, followed by the counts. It returns an
+// error if there are differences. If err is not nil, it prints no result and returns err with the exit code ExitUsage.
+func printVerified(console *terminal.Console, prefix string, looked ledger.Verified, err error) error {
 	console.ShowLive("")
 	if err != nil {
-		return wrong(err)
+		return toUsageProblem(err)
 	}
-	console.Print(fmt.Sprintf("%s%d orders and %d budgets, %d differences", done, looked.Orders, looked.Budgets, looked.Differences))
+	console.Print(fmt.Sprintf("%s%d orders and %d budgets, %d differences", prefix, looked.Orders, looked.Budgets, looked.Differences))
 	if looked.Differences > 0 {
 		return &cli.Problem{Exit: cli.ExitFailure, Text: "the ledger differs from its journal", Cure: "Trust the journal, and restore the other rows from a backup."}
 	}
@@ -120,14 +119,14 @@ func (c *ledgerUnsealCmd) Run(ctx context.Context, p *cli.Program) error {
 	return printHeld(p, "the ledger is unsealed, and marked as restored", held, err)
 }
 
-// printHeld prints the result of a command that marks a ledger as restored: the text in the parameter done, and the number
-// of held orders. A held order is not sent until its caller sends it again. If err is not nil, printHeld prints nothing and
-// returns err with the exit code ExitUsage.
-func printHeld(p *cli.Program, done string, held int64, err error) error {
+// printHeld prints the result of a command that marks a ledger as restored: outcome, followed by the number of held orders.
+// A held order is not sent until its caller sends it again. If err is not nil, printHeld prints nothing and returns err
+// with the exit code ExitUsage.
+func printHeld(p *cli.Program, outcome string, held int64, err error) error {
 	if err != nil {
-		return wrong(err)
+		return toUsageProblem(err)
 	}
-	return printResult(p, fmt.Sprintf("%s: %d orders are held until their callers send them again; easel orders list --held lists them", done, held))
+	return printResult(p, fmt.Sprintf("%s: %d orders are held until their callers send them again; easel orders list --held lists them", outcome, held))
 }
 
 // thisUser returns the user who runs this program, and the machine's name, for the audit log.
@@ -146,7 +145,7 @@ type ledgerMigrateCmd struct{ ledgerFlags }
 func (c *ledgerMigrateCmd) Run(ctx context.Context, p *cli.Program) error {
 	version, applied, err := ledger.Migrate(ctx, c.LedgerURL, thisUser())
 	if err != nil {
-		return wrong(err)
+		return toUsageProblem(err)
 	}
 	done := ""
 	for _, name := range applied {

@@ -28,7 +28,7 @@ func TestLogAttributeTableMatchesCode(t *testing.T) {
 		}
 	}
 	used := map[string]bool{}
-	for _, file := range sources(t, ofCalls) {
+	for _, file := range parseSources(t, ofCalls) {
 		collectAttributes(file, used)
 	}
 	if len(used) < 30 {
@@ -81,16 +81,16 @@ func collectAttributes(file *ast.File, used map[string]bool) {
 	})
 }
 
-// collectArguments collects the attribute names in the arguments of a call. If message is true, the first literal
+// collectArguments collects the attribute names in the arguments of a call. If hasMessage is true, the first literal
 // argument is the log message and is skipped.
-func collectArguments(call *ast.CallExpr, message bool, used map[string]bool) {
+func collectArguments(call *ast.CallExpr, hasMessage bool, used map[string]bool) {
 	for _, arg := range call.Args {
 		switch a := arg.(type) {
 		case *ast.BasicLit:
-			if !message {
+			if !hasMessage {
 				collectNames(a, used)
 			}
-			message = false
+			hasMessage = false
 		case *ast.CallExpr:
 			collectArguments(a, false, used)
 		}

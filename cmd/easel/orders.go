@@ -38,7 +38,7 @@ func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.OrderQuery{
 		Unknown: c.Unknown, Reserved: c.Reserved, Held: c.Held, Owner: c.Owner, State: c.State, Since: c.Since.Time, Labels: c.Label, Limit: c.Limit,
 	}
-	return list(ctx, p, &c.listFlags, "/orders", asked, orderHeads, orderRow)
+	return printList(ctx, p, &c.listFlags, "/orders", asked, orderHeads, orderRow)
 }
 
 // orderHeads contains the column titles of an order list. The most useful columns are first, because a narrow terminal may
@@ -52,13 +52,13 @@ func orderRow(o admin.Order) []string {
 		reserved = cli.Money(o.ReservedCents, "")
 	}
 	return []string{
-		o.State, o.GenerationID, o.IdempotencyKey, utc(&o.OrderTime), o.Owner, reserved, costOf(o), o.Problem,
-		utc(o.SentAgainUntil), o.ID, o.Caller, o.ModelID, strconv.Itoa(o.Leases),
+		o.State, o.GenerationID, o.IdempotencyKey, formatUTC(&o.OrderTime), o.Owner, reserved, costOf(o), o.Problem,
+		formatUTC(o.SentAgainUntil), o.ID, o.Caller, o.ModelID, strconv.Itoa(o.Leases),
 	}
 }
 
-// utc formats a time in UTC for display. It returns "" for nil.
-func utc(t *time.Time) string {
+// formatUTC formats a time in UTC for display. It returns "" for nil.
+func formatUTC(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
@@ -80,7 +80,7 @@ type ordersGetCmd struct {
 
 // Run prints all details of each order whose ID, generation ID or idempotency key is c.Name.
 func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
-	orders, text, err := read[admin.Order](ctx, p, &c.adminFlags, "/orders", admin.OrderQuery{Name: c.Name})
+	orders, text, err := readList[admin.Order](ctx, p, &c.adminFlags, "/orders", admin.OrderQuery{Name: c.Name})
 	switch {
 	case err != nil:
 		return err
@@ -116,7 +116,7 @@ func printOrder(console *terminal.Console, o admin.Order) {
 	}
 	fields := [][2]string{
 		{"order", o.ID},
-		{"ordered", utc(&o.OrderTime)},
+		{"ordered", formatUTC(&o.OrderTime)},
 		{"owner", o.Owner},
 		{"caller", o.Caller},
 		{"idempotency key", o.IdempotencyKey},
@@ -132,8 +132,8 @@ func printOrder(console *terminal.Console, o admin.Order) {
 		{"leases", strconv.Itoa(o.Leases)},
 		{"last problem", o.Problem},
 		{"held", held},
-		{"expires", utc(o.ExpireTime)},
-		{"sent again until", utc(o.SentAgainUntil)},
+		{"expires", formatUTC(o.ExpireTime)},
+		{"sent again until", formatUTC(o.SentAgainUntil)},
 	}
 	for i := range fields {
 		fields[i][1] = terminal.OneLine(fields[i][1])
@@ -141,7 +141,7 @@ func printOrder(console *terminal.Console, o admin.Order) {
 	console.Fields(fields)
 	var rows [][]terminal.Cell
 	for _, m := range o.Movements {
-		rows = append(rows, terminal.Cells(utc(&m.Time), m.Kind, cli.Money(m.Cents, ""), cmp.Or(m.Actor, "easel")))
+		rows = append(rows, terminal.Cells(formatUTC(&m.Time), m.Kind, cli.Money(m.Cents, ""), cmp.Or(m.Actor, "easel")))
 	}
 	if len(rows) > 0 {
 		console.Table([]string{"TIME", "MOVEMENT", "AMOUNT", "BY"}, rows)
@@ -159,7 +159,7 @@ type ordersResolveCmd struct {
 // Run records the outcome of an order.
 func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.Resolution{ID: c.Name, Placed: c.Placed, Refused: c.Refused, Force: c.Force}
-	if err := c.post(ctx, p, "/orders:resolve", asked, &asked); err != nil {
+	if err := c.postJSON(ctx, p, "/orders:resolve", asked, &asked); err != nil {
 		return err
 	}
 	done := asked.ID + " is resolved"

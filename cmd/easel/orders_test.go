@@ -22,9 +22,9 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// writeUnknown writes two orders whose outcome is unknown, and returns their IDs. The first order, rotated, was sent
-// under an older API key, so it may not be resent. The second order, live, may be resent.
-func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live string) {
+// writeUnknown writes two orders whose outcome is unknown, and returns their IDs. The first order was sent under an
+// older API key, so it may not be resent. The second order may be resent.
+func writeUnknown(t *testing.T, config ledger.Config, key string) (rotatedID, liveID string) {
 	t.Helper()
 	led, err := ledger.Open(t.Context(), config)
 	if err != nil {

@@ -61,7 +61,7 @@ func TestEveryLinkOnPagesLeadsToExistingTarget(t *testing.T) {
 				t.Errorf("%s: %s has no heading %s", path, target, heading)
 			case strings.HasSuffix(target, ".go") && title != "`"+filepath.Base(target)+"`":
 				names++
-				if name := strings.Trim(title, "`"); !slices.Contains(declared(t, target), name) {
+				if name := strings.Trim(title, "`"); !slices.Contains(declaredNames(t, target), name) {
 					t.Errorf("%s: %s declares no %s", path, target, name)
 				}
 			}
@@ -121,8 +121,8 @@ func headingsOf(text string) (anchors []string) {
 	return anchors
 }
 
-// declared returns the names that a Go file declares at the top level. The name of a method has the form Type.method.
-func declared(t *testing.T, path string) (names []string) {
+// declaredNames returns the names that a Go file declares at the top level. The name of a method has the form Type.method.
+func declaredNames(t *testing.T, path string) (names []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", path), nil, parser.SkipObjectResolution)
 	if err != nil {

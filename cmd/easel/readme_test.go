@@ -85,16 +85,16 @@ func TestEveryCommandOfOperatorDocsWorks(t *testing.T) {
 		t.Fatalf("found %d sh code blocks, want 4: %v", len(shellBlocks(t, text)), err)
 	}
 	for caller, exit := range map[string]int{"poster-token": exitOK, "ops-token": exitOK, "flyer-token": exitNotFound} {
-		if got := as(t, banner, caller, "get", strings.TrimSpace(string(id))); got.exit != exit {
+		if got := runAs(t, banner, caller, "get", strings.TrimSpace(string(id))); got.exit != exit {
 			t.Errorf("%s gets the render: exit %d\n%s", caller, got.exit, got.stderr)
 		}
 	}
 	for caller, renders := range map[string]int{"flyer-token": 1, "poster-token": 3, "ops-token": 4} {
-		if got := as(t, banner, caller, "list", "-q"); strings.Count(got.stdout, "\n") != renders {
+		if got := runAs(t, banner, caller, "list", "-q"); strings.Count(got.stdout, "\n") != renders {
 			t.Errorf("%s does not list %d renders:\n%s%s", caller, renders, got.stdout, got.stderr)
 		}
 	}
-	if got := as(t, banner, "poster-token", "generate", "studio/landscape", "prompt=a calm sea"); got.exit != exitMoney {
+	if got := runAs(t, banner, "poster-token", "generate", "studio/landscape", "prompt=a calm sea"); got.exit != exitMoney {
 		t.Errorf("an order above the budget: exit %d\n%s", got.exit, got.stderr)
 	}
 }
@@ -113,9 +113,9 @@ func TestTLSCommandsOfOperatorsPageWork(t *testing.T) {
 	for _, tool := range []string{"openssl", "printf"} {
 		proctest.Run(t, exec.CommandContext(t.Context(), "sh", "-c", line(tool)))
 	}
-	catalog := start(t, nil, proctest.DevReady, append(strings.Fields(line("easel sandbox"))[1:], "--addr", "127.0.0.1:0")...)
+	catalog := startCommand(t, nil, proctest.DevReady, append(strings.Fields(line("easel sandbox"))[1:], "--addr", "127.0.0.1:0")...)
 	serve := strings.ReplaceAll(line("easel serve"), "127.0.0.1:8099", proctest.Find(t, `http://(127\.0\.0\.1:\d+)`, catalog.stdout.String()))
-	served := start(t, nil, proctest.Listening,
+	served := startCommand(t, nil, proctest.Listening,
 		append(strings.Fields(serve)[1:], "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")...)
 	env := map[string]string{"EASEL_ADDR": served.addr("grpc")}
 	words := strings.Fields(strings.ReplaceAll(line("EASEL_TLS_CA_FILE"), `"first snow"`, "snow"))
@@ -165,9 +165,9 @@ func linkProgram(t *testing.T, path string) {
 	}
 }
 
-// runBlocks runs the shell code blocks of a Markdown text. The parameter work is the working directory, and bin is a
-// directory with the required programs. dev contains the server's addresses and API key.
-func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
+// runBlocks runs the shell code blocks of a Markdown text in the directory workDir. binDir is a directory with the required
+// programs. dev contains the server's addresses and API key.
+func runBlocks(t *testing.T, dev map[string]string, binDir, text, workDir string) {
 	t.Helper()
 	for _, block := range shellBlocks(t, text) {
 		tool, _, _ := strings.Cut(block[0], " ")
@@ -186,9 +186,9 @@ func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 			}
 			script := "set -eu\n" + atTheServer(dev).Replace(strings.Join(block, "\n"))
 			command := exec.CommandContext(t.Context(), "sh", "-c", script)
-			command.Dir = work
+			command.Dir = workDir
 			command.Env = append(os.Environ(), asProgram,
-				"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+				"PATH="+binDir+string(os.PathListSeparator)+os.Getenv("PATH"),
 				"EASEL_ADDR="+dev["EASEL_ADDR"], "EASEL_API_KEY="+dev["EASEL_API_KEY"])
 			t.Log(proctest.Run(t, command))
 		})
@@ -258,16 +258,16 @@ func pageLine(t *testing.T, prefix string) []string {
 // TestDocumentedServerCommandsWork starts the servers with the commands in the docs, but on free ports.
 func TestDocumentedServerCommandsWork(t *testing.T) {
 	freePorts := []string{"--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}
-	start(t, nil, proctest.Listening, append(pageLine(t, "easel serve --upstream-url https://"), freePorts...)...)
+	startCommand(t, nil, proctest.Listening, append(pageLine(t, "easel serve --upstream-url https://"), freePorts...)...)
 
 	const fixed = "127.0.0.1:8099"
-	catalog := start(t, nil, proctest.DevReady,
+	catalog := startCommand(t, nil, proctest.DevReady,
 		strings.Fields(strings.ReplaceAll(strings.Join(pageLine(t, "easel sandbox --addr"), " "), fixed, "127.0.0.1:0"))...)
 	addr := proctest.Find(t, `http://(127\.0\.0\.1:\d+)`, catalog.stdout.String())
 	here := func(words []string) []string {
 		return strings.Fields(strings.ReplaceAll(strings.Join(words, " "), fixed, addr))
 	}
-	facade := start(t, nil, proctest.Listening, append(here(pageLine(t, "easel serve --upstream-url http://")), freePorts...)...)
+	facade := startCommand(t, nil, proctest.Listening, append(here(pageLine(t, "easel serve --upstream-url http://")), freePorts...)...)
 	env := map[string]string{"EASEL_ADDR": facade.addr("grpc"), "EASEL_API_KEY": catalog.key()}
 	if got := easelEnv(t.Context(), nil, env, "account"); got.exit != exitOK {
 		t.Fatalf("exit %d: %s", got.exit, got.stderr)

@@ -11,12 +11,12 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// sending lists the packages in internal/ that create errors for callers.
-var sending = []string{"auth", "service", "server", "rest", "crossorigin"}
+// sendingPackages lists the packages in internal/ that create errors for callers.
+var sendingPackages = []string{"auth", "service", "server", "rest", "crossorigin"}
 
-// sources parses the source files of packages below internal, except their tests. It returns the syntax trees, keyed by
-// path.
-func sources(t *testing.T, packages []string) map[string]*ast.File {
+// parseSources parses the source files of packages below internal, except their tests. It returns the syntax trees,
+// keyed by path.
+func parseSources(t *testing.T, packages []string) map[string]*ast.File {
 	t.Helper()
 	files := map[string]*ast.File{}
 	for _, name := range packages {
@@ -36,14 +36,14 @@ func sources(t *testing.T, packages []string) map[string]*ast.File {
 	return files
 }
 
-// inspectSending calls the function visit for each syntax node in the packages listed in the variable sending, except
-// for the root node of each file. The arguments of visit are the path of the file, the node, and the node's parent.
-func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)) {
+// inspectSending calls fn for each syntax node in sendingPackages, except for the root node of each file.
+// The arguments of fn are the path of the file, the node, and the node's parent.
+func inspectSending(t *testing.T, fn func(path string, node, around ast.Node)) {
 	t.Helper()
-	for path, file := range sources(t, sending) {
+	for path, file := range parseSources(t, sendingPackages) {
 		ast.PreorderStack(file, nil, func(node ast.Node, stack []ast.Node) bool {
 			if len(stack) > 0 {
-				visit(path, node, stack[len(stack)-1])
+				fn(path, node, stack[len(stack)-1])
 			}
 			return true
 		})

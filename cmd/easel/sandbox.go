@@ -78,9 +78,9 @@ func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shown
 	return shownKey{key, cli.Money(*f.Balance.Cents, "")}, err
 }
 
-// keeping returns a message that states whether data and API keys are kept after the command ends. An earlier API key still
-// works but can't be shown again, because the database contains only its hash.
-func (f *sandboxFlags) keeping() string {
+// retentionText returns a message that states whether data and API keys are kept after the command ends. An earlier API key
+// still works but can't be shown again, because the database contains only its hash.
+func (f *sandboxFlags) retentionText() string {
 	if f.DB == "" {
 		return "All data is lost then; --db FILE keeps it."
 	}
@@ -112,7 +112,7 @@ func (c *sandboxCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(p.Stdout, terminal.Sanitize(c.howTo(p.Self(), catalog, key)+"\nCtrl-C stops it. "+c.keeping()+"\n")); err != nil {
+	if _, err := io.WriteString(p.Stdout, terminal.Sanitize(c.howTo(p.Self(), catalog, key)+"\nCtrl-C stops it. "+c.retentionText()+"\n")); err != nil {
 		return err
 	}
 	return catalog.wait(ctx)
@@ -147,9 +147,9 @@ type catalogServer struct {
 	failed chan error // receives the error that stops the server
 }
 
-// startCatalog opens a sandbox, and serves it at addr. If admin is true, every client that reaches the address can also
+// startCatalog opens a sandbox, and serves it at addr. If hasAdmin is true, every client that reaches the address can also
 // administer the sandbox.
-func startCatalog(ctx context.Context, addr string, cfg sandbox.Config, admin bool) (*catalogServer, error) {
+func startCatalog(ctx context.Context, addr string, cfg sandbox.Config, hasAdmin bool) (*catalogServer, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, wrongSetting("EASEL_SANDBOX_ADDR", err)
@@ -158,7 +158,7 @@ func startCatalog(ctx context.Context, addr string, cfg sandbox.Config, admin bo
 	if err != nil {
 		return nil, wrongSetting("EASEL_SANDBOX_DB", errors.Join(err, listener.Close()))
 	}
-	c := &catalogServer{Sandbox: box, addr: listener.Addr().String(), failed: make(chan error, 1), server: box.Server(admin)}
+	c := &catalogServer{Sandbox: box, addr: listener.Addr().String(), failed: make(chan error, 1), server: box.Server(hasAdmin)}
 	go func() { c.failed <- c.server.Serve(listener) }()
 	return c, nil
 }

@@ -138,7 +138,7 @@ func (c *serveCmd) callerFaults(list *cli.FaultList) {
 
 func (c *serveCmd) addressFaults(list *cli.FaultList) {
 	for _, a := range c.callerAddresses() {
-		list.Require(!c.unguarded() || strings.HasPrefix(*a.addr, ":") || crossorigin.IsLoopback(*a.addr), a.name+": with EASEL_UPSTREAM_KEY_FILE and without a list of callers, "+
+		list.Require(!c.isUnguarded() || strings.HasPrefix(*a.addr, ":") || crossorigin.IsLoopback(*a.addr), a.name+": with EASEL_UPSTREAM_KEY_FILE and without a list of callers, "+
 			"only loopback is allowed; set EASEL_CALLERS_FILE or EASEL_TLS_CLIENT_CA_FILE, or EASEL_ALLOW_ANONYMOUS=true")
 	}
 	list.Require(c.CallersFile == "" || c.AllowPlaintext || !c.beyondLoopbackInClear(), "EASEL_CALLERS_FILE: callers on other machines would send their tokens unencrypted; "+
@@ -181,17 +181,17 @@ func (f *listenFlags) callerAddresses() []address {
 	return []address{{"EASEL_GRPC_ADDR", &f.GRPCAddr}, {"EASEL_HTTP_ADDR", &f.HTTPAddr}}
 }
 
-// unguarded reports whether the server has a shared API key, but no setting specifies who may use it: no callers file, no
+// isUnguarded reports whether the server has a shared API key, but no setting specifies who may use it: no callers file, no
 // client CAs, and no permission for anonymous callers. Every client that reaches the server could then spend the key's money.
-func (c *serveCmd) unguarded() bool {
+func (c *serveCmd) isUnguarded() bool {
 	return c.UpstreamKeyFile != "" && c.CallersFile == "" && c.TLSClientCAFile == "" && !c.AllowAnonymous
 }
 
-// guard prevents other machines from reaching an unguarded server (see unguarded): if the gRPC address or the HTTP address has
-// no host, guard adds the host 127.0.0.1. Web pages in a local browser could still reach the HTTP server, but the server checks
-// the Host and Origin headers and rejects their requests.
-func (c *serveCmd) guard() {
-	if !c.unguarded() {
+// guardAddresses prevents other machines from reaching an unguarded server (see isUnguarded): if the gRPC address or the HTTP
+// address has no host, guardAddresses adds the host 127.0.0.1. Web pages in a local browser could still reach the HTTP server,
+// but the server checks the Host and Origin headers and rejects their requests.
+func (c *serveCmd) guardAddresses() {
+	if !c.isUnguarded() {
 		return
 	}
 	for _, a := range c.callerAddresses() {

@@ -176,13 +176,13 @@ func TestAFlagWinsOverItsVariable(t *testing.T) {
 func TestServerWithoutAuthenticationDefaultsToLoopback(t *testing.T) {
 	c := &serveCmd{UpstreamKeyFile: "key"}
 	c.GRPCAddr, c.HTTPAddr = ":50051", "localhost:8080"
-	c.guard()
+	c.guardAddresses()
 	if c.GRPCAddr != "127.0.0.1:50051" || c.HTTPAddr != "localhost:8080" {
 		t.Errorf("the addresses are %s and %s, want 127.0.0.1:50051 and localhost:8080", c.GRPCAddr, c.HTTPAddr)
 	}
 	for _, guarded := range []*serveCmd{{}, {UpstreamKeyFile: "key", CallersFile: "file"}, {UpstreamKeyFile: "key", TLSClientCAFile: "file"}, {UpstreamKeyFile: "key", AllowAnonymous: true}} {
 		guarded.GRPCAddr, guarded.HTTPAddr = ":50051", ":8080"
-		guarded.guard()
+		guarded.guardAddresses()
 		if guarded.GRPCAddr != ":50051" || guarded.HTTPAddr != ":8080" {
 			t.Errorf("%+v is bound to loopback", guarded)
 		}

@@ -65,10 +65,10 @@ func (b *background) start(ctx context.Context, until stage, works ...func(conte
 	})
 }
 
-// closeAt registers the function end, which runs in the given stage. A stage runs its functions in the reverse order of
-// registration, so that the part that was opened last is closed first.
-func (b *background) closeAt(at stage, end func(context.Context) error) {
-	b.ends[at] = append(b.ends[at], end)
+// closeAt registers fn, which runs in the given stage. A stage runs its functions in the reverse order of registration, so that
+// the part that was opened last is closed first.
+func (b *background) closeAt(at stage, fn func(context.Context) error) {
+	b.ends[at] = append(b.ends[at], fn)
 }
 
 // beginStop records the start of the shutdown. Only the first call has an effect.
@@ -94,7 +94,7 @@ func (b *background) stopStage(ctx context.Context, at stage) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- b.end(ctx, at) }()
+	go func() { done <- b.endStage(ctx, at) }()
 	select {
 	case err := <-done:
 		return err
@@ -103,10 +103,10 @@ func (b *background) stopStage(ctx context.Context, at stage) error {
 	}
 }
 
-// The method end calls the functions of a stage, and returns their joined errors.
-func (b *background) end(ctx context.Context, at stage) (err error) {
-	for _, end := range slices.Backward(b.ends[at]) {
-		err = errors.Join(err, end(ctx))
+// endStage calls the functions of a stage, and returns their joined errors.
+func (b *background) endStage(ctx context.Context, at stage) (err error) {
+	for _, fn := range slices.Backward(b.ends[at]) {
+		err = errors.Join(err, fn(ctx))
 	}
 	return err
 }

@@ -100,7 +100,7 @@ func TestServerStopsComponentsInSequence(t *testing.T) {
 	})
 	env := map[string]string{"EASEL_ADDR": served.addr("grpc"), "EASEL_API_KEY": box.key()}
 	placed := easelEnv(t.Context(), nil, env, "generate", "studio/haiku", "prompt=rain", "-q")
-	watch := start(t, env, func(stdout, _ string) bool { return strings.Contains(stdout, `"update"`) }, "watch", strings.TrimSpace(placed.stdout), "-o", "json")
+	watch := startCommand(t, env, func(stdout, _ string) bool { return strings.Contains(stdout, `"update"`) }, "watch", strings.TrimSpace(placed.stdout), "-o", "json")
 	if exit := served.stop(); exit != exitOK {
 		t.Errorf("exit %d", exit)
 	}

@@ -21,9 +21,9 @@ type running struct {
 	stop           func() int
 }
 
-// start starts a command and waits until ready returns true for the output so far. The test fails if the command exits
-// first or is not ready within 20 seconds.
-func start(t *testing.T, env map[string]string, ready func(stdout, stderr string) bool, args ...string) *running {
+// startCommand starts a command and waits until isReady returns true for the output so far. The test fails if the
+// command exits first or is not ready within 20 seconds.
+func startCommand(t *testing.T, env map[string]string, isReady func(stdout, stderr string) bool, args ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{T: t, stdout: proctest.NewOutput(), stderr: proctest.NewOutput()}
@@ -45,7 +45,7 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 	t.Cleanup(func() { r.stop() })
 	proctest.Eventually(t, 20*time.Second, "start of the command", func() bool {
 		ended := len(exit) > 0
-		is := ready(r.stdout.String(), r.stderr.String())
+		is := isReady(r.stdout.String(), r.stderr.String())
 		if ended && !is {
 			t.Fatalf("the command exited before it was ready\n%s%s", r.stdout, r.stderr)
 		}
@@ -62,7 +62,7 @@ func startServe(t *testing.T, settings map[string]string) *running {
 	if env["EASEL_METRICS_ADDR"] != "" {
 		listeners++
 	}
-	return start(t, env, func(_, stderr string) bool { return strings.Count(stderr, "listening") == listeners }, "serve")
+	return startCommand(t, env, func(_, stderr string) bool { return strings.Count(stderr, "listening") == listeners }, "serve")
 }
 
 // addr returns the address of the given listener: grpc, http, admin or metrics.
@@ -74,7 +74,7 @@ func (r *running) addr(server string) string {
 // startSandbox starts 'easel sandbox' on a free port with the given flags.
 func startSandbox(t *testing.T, flags ...string) *running {
 	t.Helper()
-	return start(t, nil, proctest.DevReady, append([]string{"sandbox", "--addr", "127.0.0.1:0"}, flags...)...)
+	return startCommand(t, nil, proctest.DevReady, append([]string{"sandbox", "--addr", "127.0.0.1:0"}, flags...)...)
 }
 
 // catalog returns the base URL of the sandbox's catalog. To get this URL without its path, call host.
@@ -94,8 +94,8 @@ func (r *running) key() string {
 	return proctest.Find(r.T, `(sandbox_live_\w+)`, r.stdout.String())
 }
 
-// shared returns the settings of a server whose callers share the sandbox's API key.
-func (r *running) shared() proctest.Settings {
+// sharedSettings returns the settings of a server whose callers share the sandbox's API key.
+func (r *running) sharedSettings() proctest.Settings {
 	r.Helper()
 	return proctest.Settings{"EASEL_UPSTREAM_URL": r.catalog(), "EASEL_UPSTREAM_KEY_FILE": proctest.File(r.T, r.key()+"\n")}
 }
@@ -103,7 +103,7 @@ func (r *running) shared() proctest.Settings {
 // startDev runs 'easel dev' on free ports and returns the environment variables for its clients.
 func startDev(t *testing.T, flags ...string) proctest.Settings {
 	t.Helper()
-	dev := start(t, nil, proctest.DevReady, proctest.Dev(flags...)...)
+	dev := startCommand(t, nil, proctest.DevReady, proctest.Dev(flags...)...)
 	return proctest.DevClients(t, dev.stdout.String())
 }
 

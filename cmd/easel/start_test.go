@@ -80,12 +80,12 @@ func TestEveryProgramOfTheGettingStartedPageWorks(t *testing.T) {
 	}
 }
 
-// runIn runs a command in the directory work, and returns its output. words contains the program and its arguments. The
+// runIn runs a command in the directory workDir, and returns its output. words contains the program and its arguments. The
 // command's environment contains the server's address and an API key, both from dev.
-func runIn(t *testing.T, work string, dev map[string]string, words []string) string {
+func runIn(t *testing.T, workDir string, dev map[string]string, words []string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
-	command.Dir = work
+	command.Dir = workDir
 	command.Env = append(os.Environ(), "EASEL_ADDR="+dev["EASEL_ADDR"], "EASEL_API_KEY="+dev["EASEL_API_KEY"])
 	return proctest.Run(t, command)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// logInForce logs the configuration in one line, without secrets. It also logs warnings about unsafe settings. known contains
-// the callers in the callers file, or is nil if there is no such file.
-func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
+// logInForce logs the configuration in one line, without secrets. It also logs warnings about unsafe settings. knownCallers
+// contains the callers in the callers file, or is nil if there is no such file.
+func (c *serveCmd) logInForce(logger *slog.Logger, knownCallers *auth.Callers) {
 	upstream, _ := url.Parse(c.UpstreamURL) // the URL was validated; only its host is logged, because the URL may contain a password
 	logger.Info("server configured",
 		"version", thisBuild().Version,
@@ -34,8 +34,8 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(c.HTTPAddr) { // a call needs neither a credential nor a known host name
 		logger.Warn("any host name accepted", "effect", "web pages may place orders by DNS rebinding", "hint", "set EASEL_HTTP_ALLOWED_HOSTS to the host names of this server")
 	}
-	if known != nil && c.devKey == "" { // no warning for 'easel dev', which spends only test money
-		if names := unlimited(known.List()); names != "" {
+	if knownCallers != nil && c.devKey == "" { // no warning for 'easel dev', which spends only test money
+		if names := unlimitedCallers(knownCallers.List()); names != "" {
 			logger.Warn("callers without budget", "callers", names, "hint", budgetHint)
 		}
 	}

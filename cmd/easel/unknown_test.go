@@ -48,7 +48,7 @@ func TestKnownEnvironmentVariablesCauseNoWarnings(t *testing.T) {
 
 func TestAServerLogsAMisspeltVariableOnceAsAWarning(t *testing.T) {
 	for _, command := range []string{"serve", "dev"} {
-		served := start(t, map[string]string{
+		served := startCommand(t, map[string]string{
 			"EASEL_UPSTREAM_URL": "http://127.0.0.1:1", "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 			"EASEL_POLL_RAT": "hunter2",
 		}, proctest.Listening, command)
