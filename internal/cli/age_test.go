@@ -12,8 +12,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// observed returns a generation whose state was observed the given time ago.
-func observed(state easelv1.State, ago time.Duration) *easelv1.Generation {
+// observedGeneration returns a generation whose state was observed the given time ago.
+func observedGeneration(state easelv1.State, ago time.Duration) *easelv1.Generation {
 	g := render("gen_1", state)
 	g.ObserveTime = timestamppb.New(time.Now().Add(-ago))
 	return g
@@ -34,10 +34,10 @@ func TestStaleStateIsPrintedWithItsAge(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := &scripted{
 					get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
-						return observed(test.state, test.ago), nil
+						return observedGeneration(test.state, test.ago), nil
 					},
 					watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
-						return errors.Join(sendRender(s, observed(test.state, test.ago)), sendRender(s, render("gen_1", succeeded)))
+						return errors.Join(sendRender(s, observedGeneration(test.state, test.ago)), sendRender(s, render("gen_1", succeeded)))
 					},
 				}
 				dial := server.serve(t)

@@ -21,7 +21,7 @@ var completionScripts string
 
 // Run prints a completion script.
 func (c *completionCmd) Run(p *Program, app *kong.Application) error {
-	paths, cases := completions(app.Node, "")
+	paths, cases := completionCode(app.Node, "")
 	_, script, _ := strings.Cut(completionScripts, "### "+c.Shell+"\n")
 	script, _, _ = strings.Cut(script, "### ")
 	common, _, _ := strings.Cut(completionScripts, "### ")
@@ -30,18 +30,18 @@ func (c *completionCmd) Run(p *Program, app *kong.Application) error {
 	return err
 }
 
-// completions generates shell code for a command and its subcommands. The parameter at is the command, such as
-// "orders list", or empty for the program itself. The result paths contains the subcommands, quoted for use as
-// shell patterns. The result cases contains branches of a shell case statement. Each branch prints the words that
-// can follow a command or a flag. For a flag without listed values, the branch prints no words, so that the shell
+// completionCode generates shell code for a command and its subcommands. commandPath is the command, such as
+// "orders list", or empty for the program itself. The first result contains the subcommands, quoted for use as
+// shell patterns. The second contains branches of a shell case statement. Each branch prints the words that can
+// follow a command or a flag. For a flag without listed values, the branch prints no words, so that the shell
 // completes file names.
-func completions(node *kong.Node, at string) (paths []string, cases string) {
+func completionCode(node *kong.Node, commandPath string) (paths []string, cases string) {
 	var flags, commands []string
 	for _, flag := range node.Flags {
 		flags = append(flags, "--"+flag.Name)
-		if pattern := fmt.Sprintf("%q", at+" --"+flag.Name); !flag.IsBool() {
+		if pattern := fmt.Sprintf("%q", commandPath+" --"+flag.Name); !flag.IsBool() {
 			if flag.Short != 0 {
-				pattern += fmt.Sprintf("|%q", at+" -"+string(flag.Short))
+				pattern += fmt.Sprintf("|%q", commandPath+" -"+string(flag.Short))
 			}
 			cases += fmt.Sprintf("    %s) echo %q;;\n", pattern, strings.Join(namedValues(flag.Value), " "))
 		}
@@ -51,8 +51,8 @@ func completions(node *kong.Node, at string) (paths []string, cases string) {
 			continue
 		}
 		commands = append(commands, child.Name)
-		below, more := completions(child, strings.TrimSpace(at+" "+child.Name))
-		paths, cases = append(append(paths, fmt.Sprintf("%q", at+" "+child.Name)), below...), cases+more
+		below, more := completionCode(child, strings.TrimSpace(commandPath+" "+child.Name))
+		paths, cases = append(append(paths, fmt.Sprintf("%q", commandPath+" "+child.Name)), below...), cases+more
 	}
-	return paths, cases + fmt.Sprintf("    %q*) case $1 in -*) echo %q;; *) echo %q;; esac;;\n", at+" ", strings.Join(flags, " "), strings.Join(commands, " "))
+	return paths, cases + fmt.Sprintf("    %q*) case $1 in -*) echo %q;; *) echo %q;; esac;;\n", commandPath+" ", strings.Join(flags, " "), strings.Join(commands, " "))
 }

@@ -32,7 +32,7 @@ func TestUnusableOutputPathIsRejectedBeforeOrdering(t *testing.T) {
 		if missing := strings.Contains(out, "nowhere"); missing != strings.Contains(got.stderr, "mkdir -p "+filepath.Join(dir, "nowhere")) {
 			t.Errorf("%s: only an error about a missing directory must have a mkdir command\n%s", name, got.stderr)
 		}
-		if names := directory(t, dir); len(names) != 1 {
+		if names := filesIn(t, dir); len(names) != 1 {
 			t.Errorf("%s: the directory contains %q, want one file", name, names)
 		}
 	}
@@ -44,7 +44,7 @@ func TestFailedResultDownloadSuggestsDownloadCommand(t *testing.T) {
 		made.Result = &easelv1.Generation_File{File: &easelv1.FileResult{ContentType: "image/png"}}
 		content := newContent()
 		content.damage = func(c *easelv1.ContentChunk) { c.Crc32C ^= 1 }
-		dial := ordering(func(_ *easelv1.WatchGenerationRequest, s oneStream) error { return sendRender(s, made) }, content.send).serve(t)
+		dial := orderingServer(func(_ *easelv1.WatchGenerationRequest, s oneStream) error { return sendRender(s, made) }, content.sendFile).serve(t)
 		out := filepath.Join(t.TempDir(), "my sea.bin")
 		got := easelRun(t.Context(), dial, "generate", "studio/any", "--out", out)
 		if want := "easel download gen_1 --out '" + out + "'"; got.exit == ExitOK || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "same command again") {
@@ -54,7 +54,7 @@ func TestFailedResultDownloadSuggestsDownloadCommand(t *testing.T) {
 }
 
 func TestFailedWatchDuringGenerateSuggestsDownloadCommand(t *testing.T) {
-	dial := ordering(func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(codes.Unauthenticated, "") }, nil).serve(t)
+	dial := orderingServer(func(*easelv1.WatchGenerationRequest, oneStream) error { return serverError(codes.Unauthenticated, "") }, nil).serve(t)
 	got := easelRun(t.Context(), dial, "generate", "studio/any", "--out", t.TempDir())
 	if got.exit != ExitCredential || !strings.Contains(got.stderr, "easel download gen_1 --wait 10m --out ") {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)

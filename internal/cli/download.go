@@ -33,13 +33,13 @@ func (c *downloadCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 
 // Run downloads the result to a file or to standard output.
 func (c *downloadCmd) Run(ctx context.Context, s *session) error {
-	file, err := s.download(ctx, c.ID, c.Out, easel.FetchOptions{Wait: cmp.Or(c.Wait, -1), Keep: !c.Force})
+	file, err := s.downloadTo(ctx, c.ID, c.Out, easel.FetchOptions{Wait: cmp.Or(c.Wait, -1), Keep: !c.Force})
 	if errors.As(err, new(*easel.NoContentError)) { // Fetch also fails with this error if the result is a text, which is part of the generation itself
 		request := &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: &durationpb.Duration{}}
 		if response, failure := s.Generations.GetGeneration(ctx, request); failure != nil {
 			err = failure
 		} else if response.GetGeneration().GetText() != nil {
-			file, err = s.result(ctx, response.GetGeneration(), c.Out, c.Force)
+			file, err = s.writeResult(ctx, response.GetGeneration(), c.Out, c.Force)
 		}
 	}
 	if err == nil && c.Out != standardOutput {
@@ -80,29 +80,29 @@ func (c *callFlags) faultsOfOut(out string) []string {
 	return faults
 }
 
-// result writes a finished generation's text or file to out.
-func (s *session) result(ctx context.Context, g *easelv1.Generation, out string, force bool) (saved, error) {
+// writeResult writes a finished generation's text or file to outPath.
+func (s *session) writeResult(ctx context.Context, g *easelv1.Generation, outPath string, mayReplace bool) (saved, error) {
 	switch {
 	case g.GetText() == nil:
-		return s.download(ctx, g.GenerationId, out, easel.FetchOptions{Keep: !force})
-	case out == standardOutput:
+		return s.downloadTo(ctx, g.GenerationId, outPath, easel.FetchOptions{Keep: !mayReplace})
+	case outPath == standardOutput:
 		return saved{}, s.Copy(strings.NewReader(endedLine(g.GetText().Text)))
 	}
-	return writeText(out, force, g)
+	return writeText(outPath, mayReplace, g)
 }
 
-// download downloads a generation's file to out. For standard output, it first downloads to a temporary file and verifies
-// its checksum, so that a reader never gets corrupt bytes.
-func (s *session) download(ctx context.Context, id, out string, options easel.FetchOptions) (saved, error) {
-	if out != standardOutput {
-		return s.fetch(ctx, id, out, options)
+// downloadTo downloads a generation's file to outPath. For standard output, it first downloads to a temporary file and
+// verifies its checksum, so that a reader never gets corrupt bytes.
+func (s *session) downloadTo(ctx context.Context, id, outPath string, options easel.FetchOptions) (saved, error) {
+	if outPath != standardOutput {
+		return s.fetchFile(ctx, id, outPath, options)
 	}
 	dir, err := os.MkdirTemp("", "easel-*")
 	if err != nil {
 		return saved{}, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // if this fails, the system removes the directory later
-	result, err := s.fetch(ctx, id, filepath.Join(dir, "result"), options)
+	result, err := s.fetchFile(ctx, id, filepath.Join(dir, "result"), options)
 	if err != nil {
 		return result, err
 	}
@@ -114,20 +114,20 @@ func (s *session) download(ctx context.Context, id, out string, options easel.Fe
 	return result, s.Copy(file)
 }
 
-// fetch downloads a generation's file to path, which may be a directory, and shows the progress.
-func (s *session) fetch(ctx context.Context, id, path string, options easel.FetchOptions) (saved, error) {
+// fetchFile downloads a generation's file to path, which may be a directory, and shows the progress.
+func (s *session) fetchFile(ctx context.Context, id, path string, options easel.FetchOptions) (saved, error) {
 	if options.Keep && path != "" && !isDir(path) { // if path is a directory, the file's name comes from the server and is not known yet
 		if _, err := os.Lstat(path); err == nil {
 			return saved{}, exists(path)
 		}
 	}
 	options.Progress = func(done, all int64) {
-		s.responded()
+		s.recordResponse()
 		text := formatBytes(done)
 		if all > 0 {
 			text += " of " + formatBytes(all)
 		}
-		s.progress(text)
+		s.setProgress(text)
 	}
 	defer s.ShowLive("")
 	content, err := s.Fetch(ctx, id, path, options)
@@ -151,18 +151,19 @@ func exists(path string) error {
 	return badUsage(path+" exists", "--force overwrites it.")
 }
 
-// mayReceive returns an error if a result can't be written to out. It is called before the order is placed. It creates a
-// temporary file and removes it again, because a check of permissions would not detect, for example, a read-only file system.
-func mayReceive(out string, force bool) error {
-	dir := out
-	if !isDir(out) {
-		if _, err := os.Lstat(out); err == nil && !force {
-			return exists(out)
+// checkWritable returns an error if a result can't be written to outPath. It is called before the order is placed. It creates
+// a temporary file and removes it again, because a check of permissions would not detect, for example, a read-only file
+// system.
+func checkWritable(outPath string, mayReplace bool) error {
+	dir := outPath
+	if !isDir(outPath) {
+		if _, err := os.Lstat(outPath); err == nil && !mayReplace {
+			return exists(outPath)
 		}
-		if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
-			return badUsage("--out "+out+": "+easel.ErrNotRegular.Error(), "Name a file or a directory, or - for standard output.")
+		if info, err := os.Stat(outPath); err == nil && !info.Mode().IsRegular() {
+			return badUsage("--out "+outPath+": "+easel.ErrNotRegular.Error(), "Name a file or a directory, or - for standard output.")
 		}
-		dir = filepath.Dir(out)
+		dir = filepath.Dir(outPath)
 	}
 	trial, err := os.CreateTemp(dir, ".easel-*.part")
 	if err == nil {
@@ -172,7 +173,7 @@ func mayReceive(out string, force bool) error {
 	if _, missing := os.Stat(dir); errors.Is(missing, fs.ErrNotExist) {
 		cure = "Create the directory first: mkdir -p " + terminal.ShellQuote(filepath.Clean(dir))
 	}
-	return badUsage("--out "+out+": no file can be created there: "+reasonOf(err), cure)
+	return badUsage("--out "+outPath+": no file can be created there: "+reasonOf(err), cure)
 }
 
 // reasonOf returns the message of a file error, without the operation and the file's name.
@@ -183,19 +184,19 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// writeText writes a text model's result to the file out, and ends it with a line break. If out is empty or a directory, the
-// file's name is the generation ID followed by ".txt". An existing file is replaced only if force is true. Symbolic links are
-// not followed.
-func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
-	path, text := out, endedLine(g.GetText().Text)
-	if out == "" || isDir(out) {
+// writeText writes a text model's result to the file outPath, and ends it with a line break. If outPath is empty or a
+// directory, the file's name is the generation ID followed by ".txt". An existing file is replaced only if mayReplace is
+// true. Symbolic links are not followed.
+func writeText(outPath string, mayReplace bool, g *easelv1.Generation) (saved, error) {
+	path, text := outPath, endedLine(g.GetText().Text)
+	if outPath == "" || isDir(outPath) {
 		name := g.GenerationId + ".txt"
 		if name != filepath.Base(filepath.Clean("/"+name)) || strings.HasPrefix(name, ".") || terminal.Sanitize(name) != name {
 			return saved{}, &Problem{Exit: ExitFailure, Text: fmt.Sprintf("the render ID %q is not a safe file name", g.GenerationId), Cure: "Name the file with --out."}
 		}
-		path = filepath.Join(out, name)
+		path = filepath.Join(outPath, name)
 	}
-	err := easel.WriteFile(path, []byte(text), !force)
+	err := easel.WriteFile(path, []byte(text), !mayReplace)
 	if errors.Is(err, fs.ErrExist) {
 		return saved{}, exists(path)
 	}

@@ -32,9 +32,9 @@ func newContent() *content {
 	return &content{bytes: bytes.Repeat([]byte("0123456789abcdef"), 4096)}
 }
 
-// send sends the result from the requested offset. If breakAt is not empty, send removes its first element,
+// sendFile sends the result from the requested offset. If breakAt is not empty, sendFile removes its first element,
 // which is an offset, and fails when it reaches that offset.
-func (c *content) send(r *easelv1.DownloadGenerationRequest, stream downloadStream) error {
+func (c *content) sendFile(r *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 	c.requests = append(c.requests, r)
 	end := len(c.bytes)
 	broken := len(c.breakAt) > 0
@@ -62,15 +62,15 @@ func (c *content) send(r *easelv1.DownloadGenerationRequest, stream downloadStre
 		}
 	}
 	if broken {
-		return failing(codes.Unavailable, "CONTENT_INTERRUPTED")
+		return serverError(codes.Unavailable, "CONTENT_INTERRUPTED")
 	}
 	return nil
 }
 
-func (c *content) serve(t *testing.T) dialer { return (&scripted{download: c.send}).serve(t) }
+func (c *content) serve(t *testing.T) dialer { return (&scripted{download: c.sendFile}).serve(t) }
 
-// directory returns the paths of the files in a directory, including hidden files.
-func directory(t *testing.T, dir string) []string {
+// filesIn returns the paths of the files in a directory, including hidden files.
+func filesIn(t *testing.T, dir string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
@@ -101,7 +101,7 @@ func TestDownloadUsesFileNameFromServer(t *testing.T) {
 		t.Errorf("the output is %+v", answer)
 	}
 	wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
-	if names := directory(t, dir); len(names) != 1 {
+	if names := filesIn(t, dir); len(names) != 1 {
 		t.Errorf("the directory contains %q, want one file", names)
 	}
 }
@@ -148,7 +148,7 @@ func TestFileCreatedDuringDownloadIsNotOverwritten(t *testing.T) {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
 	wantFile(t, path, []byte("mine"))
-	if names := directory(t, dir); len(names) != 1 {
+	if names := filesIn(t, dir); len(names) != 1 {
 		t.Errorf("the directory contains %q, want one file", names)
 	}
 }
@@ -183,7 +183,7 @@ func TestDownloadToStandardOutputIsCompleteOrEmpty(t *testing.T) {
 	if got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-"); got.exit != ExitFailure || got.stdout != "" {
 		t.Errorf("wrong checksum: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 	}
-	if names := directory(t, os.Getenv("TMPDIR")); len(names) != 0 {
+	if names := filesIn(t, os.Getenv("TMPDIR")); len(names) != 0 {
 		t.Errorf("these temporary files remain: %q", names)
 	}
 	if got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-o", "json"); got.exit != ExitUsage || !strings.Contains(got.stderr, "standard output") {
@@ -191,12 +191,12 @@ func TestDownloadToStandardOutputIsCompleteOrEmpty(t *testing.T) {
 	}
 }
 
-// poem starts a scripted server with one render in the given state. The render has no file. If it
+// poemServer starts a scripted server with one render in the given state. The render has no file. If it
 // has succeeded, it has a text result.
-func poem(t *testing.T, state easelv1.State) dialer {
+func poemServer(t *testing.T, state easelv1.State) dialer {
 	return (&scripted{
 		download: func(*easelv1.DownloadGenerationRequest, downloadStream) error {
-			return failing(codes.FailedPrecondition, "NO_CONTENT")
+			return serverError(codes.FailedPrecondition, "NO_CONTENT")
 		},
 		get: func(r *easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
 			g := render(r.GenerationId, state)
@@ -210,7 +210,7 @@ func poem(t *testing.T, state easelv1.State) dialer {
 
 func TestTextResultIsWrittenToFileOrStandardOutput(t *testing.T) {
 	const text = "grey water\nasks\n"
-	dial, dir := poem(t, succeeded), t.TempDir()
+	dial, dir := poemServer(t, succeeded), t.TempDir()
 	for _, test := range []struct{ out, path string }{
 		{dir, filepath.Join(dir, "gen_1.txt")},
 		{filepath.Join(dir, "poem.md"), filepath.Join(dir, "poem.md")},
@@ -232,15 +232,15 @@ func TestTextResultIsWrittenToFileOrStandardOutput(t *testing.T) {
 	if got := easelRun(t.Context(), dial, "download", "gen_1", "--out", "-"); got.exit != ExitOK || got.stdout != text || got.stderr != "" {
 		t.Errorf("--out -: printed %q, exit %d\n%s", got.stdout, got.exit, got.stderr)
 	}
-	if names := directory(t, dir); len(names) != 2 {
+	if names := filesIn(t, dir); len(names) != 2 {
 		t.Errorf("the directory contains %q, want two files", names)
 	}
 }
 
 func TestDownloadOfFailedRenderReportsNoContent(t *testing.T) {
 	dir := t.TempDir()
-	got := easelRun(t.Context(), poem(t, failed), "download", "gen_1", "--out", dir)
-	if names := directory(t, dir); got.exit != ExitFailure || !strings.Contains(got.stderr, "NO_CONTENT") || len(names) != 0 {
+	got := easelRun(t.Context(), poemServer(t, failed), "download", "gen_1", "--out", dir)
+	if names := filesIn(t, dir); got.exit != ExitFailure || !strings.Contains(got.stderr, "NO_CONTENT") || len(names) != 0 {
 		t.Errorf("exit %d, left behind: %q\n%s", got.exit, names, got.stderr)
 	}
 }

@@ -22,8 +22,8 @@ type environment struct {
 	faults []string               // messages about variables with invalid values
 }
 
-// collect records the environment variable of each flag, and hides the variable from the parser.
-func (e *environment) collect(k *kong.Kong) error {
+// recordVariables records the environment variable of each flag, and hides the variable from the parser.
+func (e *environment) recordVariables(k *kong.Kong) error {
 	e.names = map[*kong.Value]string{}
 	return kong.Visit(k.Model.Node, func(node kong.Visitable, next kong.Next) error {
 		if flag, ok := node.(*kong.Flag); ok && len(flag.Tag.Envs) > 0 {
@@ -45,15 +45,15 @@ func (e *environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 	if name == "" || text == "" {
 		return nil, nil
 	}
-	if fault := misfit(flag.Value, text); fault != "" {
+	if fault := misfitReason(flag.Value, text); fault != "" {
 		e.faults = append(e.faults, name+": "+fault)
 		return nil, nil
 	}
 	return text, nil
 }
 
-// misfit returns the reason why a flag does not accept a text, or "" if the flag accepts the text.
-func misfit(v *kong.Value, text string) string {
+// misfitReason returns the reason why a flag does not accept a text, or "" if the flag accepts the text.
+func misfitReason(v *kong.Value, text string) string {
 	if v.Enum != "" && !slices.Contains(v.EnumSlice(), text) {
 		return fmt.Sprintf("must be one of %s but got %q", strings.Join(namedValues(v), ", "), text)
 	}
@@ -69,8 +69,8 @@ func namedValues(v *kong.Value) []string {
 	return slices.DeleteFunc(v.EnumSlice(), func(value string) bool { return value == "" })
 }
 
-// describe returns a flag's help text, followed by its environment variable and its default value.
-func (e *environment) describe(v *kong.Value) string {
+// describeFlag returns a flag's help text, followed by its environment variable and its default value.
+func (e *environment) describeFlag(v *kong.Value) string {
 	facts := []string{}
 	if name := e.names[v]; name != "" {
 		facts = append(facts, "$"+name)
@@ -88,9 +88,9 @@ func (e *environment) describe(v *kong.Value) string {
 // processes can see the flags of a process.
 const apiKeyVariable = "EASEL_API_KEY"
 
-// unknown returns the names of environment variables that begin with EASEL_ but that no command reads, most likely because they
-// are misspelled. It does not return their values, which may be secret.
-func (e *environment) unknown() (names []string) {
+// unknownNames returns the names of environment variables that begin with EASEL_ but that no command reads, most likely because
+// they are misspelled. It does not return their values, which may be secret.
+func (e *environment) unknownNames() (names []string) {
 	if e.Environ == nil {
 		return nil
 	}
@@ -108,21 +108,21 @@ func (e *environment) unknown() (names []string) {
 var kubernetes = regexp.MustCompile(`^EASEL_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)=` +
 	`|^EASEL_(\w+_)?PORT=(tcp|udp|sctp)://`)
 
-// ignored returns a warning about an unknown variable.
-func ignored(name string) string { return name + " is an unknown setting and is ignored" }
+// ignoredWarning returns a warning about an unknown variable.
+func ignoredWarning(name string) string { return name + " is an unknown setting and is ignored" }
 
-// warn reports unknown environment variables. If the command has a logger, the command logs them later. Otherwise warn prints a
-// line for each variable.
-func (p *Program) warn(line *kong.Context, unknown []string) {
-	if c, ok := commandOf(line).(interface{ LogLater(unknown []string) }); ok {
-		c.LogLater(unknown)
+// warnOfUnknown reports unknown environment variables. If the command has a logger, the command logs them later. Otherwise,
+// warnOfUnknown prints a line for each variable.
+func (p *Program) warnOfUnknown(line *kong.Context, names []string) {
+	if c, ok := commandOf(line).(interface{ LogLater(names []string) }); ok {
+		c.LogLater(names)
 		return
 	}
-	for _, name := range unknown {
+	for _, name := range names {
 		if p.JSONErrors {
-			writeJSONLine(p.Stderr, map[string]string{"warning": ignored(name)})
+			writeJSONLine(p.Stderr, map[string]string{"warning": ignoredWarning(name)})
 		} else {
-			_, _ = io.WriteString(p.Stderr, "easel: "+ignored(name)+"\n") // the command runs even if the warning can't be written
+			_, _ = io.WriteString(p.Stderr, "easel: "+ignoredWarning(name)+"\n") // the command runs even if the warning can't be written
 		}
 	}
 }
@@ -140,9 +140,9 @@ func (l *FaultList) AddError(name string, err error) {
 	}
 }
 
-// Require adds a problem with the given description, unless ok is true.
-func (l *FaultList) Require(ok bool, text string) {
-	if !ok {
+// Require adds a problem with the given description, unless isMet is true.
+func (l *FaultList) Require(isMet bool, text string) {
+	if !isMet {
 		l.Add(text)
 	}
 }

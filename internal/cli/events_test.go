@@ -17,7 +17,7 @@ import (
 
 func TestEventsFollowErrorSuggestsWatchCommand(t *testing.T) {
 	dial := (&scripted{events: func(*easelv1.WatchEventsRequest, grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
-		return failing(codes.InvalidArgument, "INVALID_REQUEST", &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+		return serverError(codes.InvalidArgument, "INVALID_REQUEST", &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
 			{Field: "authorization", Description: "orders under your own API key have no events; use WatchGenerations"},
 		}})
 	}}).serve(t)
@@ -49,11 +49,11 @@ func TestEventsFollowCommandResumesAfterLostConnection(t *testing.T) {
 					switch asked = append(asked, r); len(asked) {
 					case 1:
 						_ = s.Send(event("a", "t1"))
-						return failing(codes.Unavailable, "")
+						return serverError(codes.Unavailable, "")
 					case 2:
 						_ = s.Send(event("b", "t2"))
 					}
-					return failing(codes.OutOfRange, "RESUME_TOKEN_EXPIRED")
+					return serverError(codes.OutOfRange, "RESUME_TOKEN_EXPIRED")
 				}}).serve(t)
 				got := easelRun(t.Context(), dial, append([]string{"events", "follow", "--resume-token", "t0", "--since", "2026-11-29", "--type", "x,y", "--owner", "studio"}, tt.flags...)...)
 				lines := linesOf(got.stdout)

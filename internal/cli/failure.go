@@ -38,10 +38,10 @@ type badField struct {
 	Description string `json:"description"`
 }
 
-// explain converts an error to a failure. ctx is the program's context, which is canceled by an interrupt.
-func explain(ctx context.Context, err error) failure {
+// failureOf converts an error to a failure. ctx is the program's context, which is canceled by an interrupt.
+func failureOf(ctx context.Context, err error) failure {
 	if own, ok := errors.AsType[*Problem](err); ok {
-		return own.explain(ctx)
+		return own.toFailure(ctx)
 	}
 	e := baseOf(err)
 	f := detailsOf(e)
@@ -71,12 +71,12 @@ func explain(ctx context.Context, err error) failure {
 	return f
 }
 
-// explain converts a problem to a failure. The exit code, the message and the render come from the problem or, if it
-// does not set them, from the problem's cause. The cause's hint is dropped, unless keepCure is true.
-func (p *Problem) explain(ctx context.Context) (f failure) {
+// toFailure converts a problem to a failure. The exit code, message and generation ID that the problem does not set are
+// those of the error p.Err. The result contains the Cure of p.Err only if p.keepCure is true.
+func (p *Problem) toFailure(ctx context.Context) (f failure) {
 	cure := ""
 	if p.Err != nil {
-		f = explain(ctx, p.Err)
+		f = failureOf(ctx, p.Err)
 	}
 	if p.keepCure {
 		cure = f.Cure
@@ -137,15 +137,15 @@ func messageOf(err error) string {
 
 // write prints the failure as text: the error on one line, and the hint, if there is one, on another.
 func (f failure) write(w io.Writer) {
-	text := "easel: " + f.line() + "\n"
+	text := "easel: " + f.oneLine() + "\n"
 	if f.Cure != "" {
 		text += "       " + terminal.OneLine(f.Cure) + "\n"
 	}
 	_, _ = io.WriteString(w, terminal.Sanitize(text)) // a failure to write an error can't be reported
 }
 
-// line returns the failure as one line, without the hint.
-func (f failure) line() string {
+// oneLine returns the failure as one line, without the hint.
+func (f failure) oneLine() string {
 	line := f.Message
 	if !strings.Contains(line, f.Resource) {
 		line = strings.TrimSuffix(line, ".") + ": " + f.Resource
@@ -197,7 +197,7 @@ type Problem struct {
 	Cure string // hint for fixing the failure; empty if the remedy is obvious
 	Err  error  // the cause, or nil
 
-	keepCure     bool   // whether to print the hint of the cause in addition to Cure
+	keepCure     bool   // whether to print the Cure of Err after Cure
 	generationID string // ID of the affected render; empty unless there is exactly one
 }
 

@@ -53,7 +53,7 @@ func TestEveryKindOfErrorHasItsExitCode(t *testing.T) {
 		{codes.Unimplemented, "", ExitFailure},
 	} {
 		server := &scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
-			return nil, failing(test.code, test.reason)
+			return nil, serverError(test.code, test.reason)
 		}}
 		got := easelRun(t.Context(), server.serve(t), "get", "gen_1")
 		if got.exit != test.exit || got.stdout != "" {
@@ -80,7 +80,7 @@ func TestBudgetErrorSuggestsAccountOrUsageCommand(t *testing.T) {
 
 func TestErrorListsInvalidFieldsAndRetryDelay(t *testing.T) {
 	dial := (&scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
-		return nil, failing(codes.InvalidArgument, "INVALID_REQUEST", retryAfter(3*time.Second), &errdetails.BadRequest{
+		return nil, serverError(codes.InvalidArgument, "INVALID_REQUEST", retryAfter(3*time.Second), &errdetails.BadRequest{
 			FieldViolations: []*errdetails.BadRequest_FieldViolation{
 				{Field: "inputs.seed", Description: "must be a number"}, {Field: "model_id", Description: "is empty"},
 			},
@@ -109,7 +109,7 @@ func TestErrorListsInvalidFieldsAndRetryDelay(t *testing.T) {
 
 func TestErrorMessageIsEscapedAndPrintedOnOneLine(t *testing.T) {
 	var text bytes.Buffer
-	explain(t.Context(), errors.New("one\n\x1b[31mtwo")).write(&text)
+	failureOf(t.Context(), errors.New("one\n\x1b[31mtwo")).write(&text)
 	if text.String() != "easel: one \\u001b[31mtwo\n" {
 		t.Errorf("got %q", text.String())
 	}
@@ -130,9 +130,9 @@ func TestInvalidAPIKeyErrorNamesItsSource(t *testing.T) {
 func TestFailedGenerateCommandPrintsRenderAsJSON(t *testing.T) {
 	end := render("gen_1", failed)
 	end.FailureMessage = "no paint"
-	dial := ordering(func(_ *easelv1.WatchGenerationRequest, s oneStream) error { return sendRender(s, end) },
+	dial := orderingServer(func(_ *easelv1.WatchGenerationRequest, s oneStream) error { return sendRender(s, end) },
 		func(*easelv1.DownloadGenerationRequest, downloadStream) error {
-			return failing(codes.FailedPrecondition, "NO_CONTENT")
+			return serverError(codes.FailedPrecondition, "NO_CONTENT")
 		}).serve(t)
 	for _, test := range []struct {
 		state               easelv1.State
@@ -167,7 +167,7 @@ func TestAPIKeyErrorDoesNotRevealKey(t *testing.T) {
 		"":                             settings,
 	} {
 		dial := (&scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
-			return nil, failing(codes.Unauthenticated, reason)
+			return nil, serverError(codes.Unauthenticated, reason)
 		}}).serve(t)
 		got := easelEnv(t.Context(), dial, map[string]string{"EASEL_API_KEY": "wrong-token"}, "get", "gen_1")
 		if got.exit != ExitCredential || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "wrong-token") {

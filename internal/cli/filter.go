@@ -16,8 +16,8 @@ type filterFlags struct {
 	Owner string            `placeholder:"OWNER" help:"Show only renders of this owner (for operators)."`
 }
 
-// filter returns the filter for a list or a watch.
-func (f *filterFlags) filter() easel.Filter {
+// toFilter returns the filter for a list or a watch.
+func (f *filterFlags) toFilter() easel.Filter {
 	return easel.Filter{Model: f.Model, Labels: f.Label, Owner: f.Owner}
 }
 

@@ -55,12 +55,12 @@ func (c *generateCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 
 // Run orders a render, and watches it if --watch or --out is set.
 func (c *generateCmd) Run(ctx context.Context, s *session) error {
-	g, err := c.order(ctx, s)
+	g, err := c.placeOrder(ctx, s)
 	if err != nil {
 		return err
 	}
 	if c.Watch || c.Out != "" {
-		return c.follow(ctx, s, g)
+		return c.followRender(ctx, s, g)
 	}
 	s.printGeneration(g, terminal.OneLine(g.GenerationId))
 	switch {
@@ -76,16 +76,16 @@ func (c *generateCmd) Run(ctx context.Context, s *session) error {
 // waitingAfter is the time after which the command prints that the server has not responded to the order yet.
 const waitingAfter = 5 * time.Second
 
-// order places the order. If it generates the idempotency key, it prints the key before it sends the order.
-func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generation, error) {
-	inputs, err := c.prepare(ctx, s)
+// placeOrder places the order. If it generates the idempotency key, it prints the key before it sends the order.
+func (c *generateCmd) placeOrder(ctx context.Context, s *session) (*easelv1.Generation, error) {
+	inputs, err := c.prepareInputs(ctx, s)
 	if err != nil {
-		return nil, c.advised(err, "", easel.OutcomeNotPlacedByThisCall)
+		return nil, c.withAdvice(err, "", easel.OutcomeNotPlacedByThisCall)
 	}
 	key := c.IdempotencyKey
 	if key == "" {
 		key = rand.Text()
-		s.remark("idempotency_key", key, "idempotency key "+key+" (after a crash, pass it as --idempotency-key)")
+		s.writeRemark("idempotency_key", key, "idempotency key "+key+" (after a crash, pass it as --idempotency-key)")
 	}
 	defer time.AfterFunc(waitingAfter, func() { s.printRemark("no response to the order yet; waiting") }).Stop()
 	order := easel.Order{Model: c.Model, InputsJSON: inputs, Key: key, MaxCostCents: c.MaxCost.Cents, Expire: c.Expire.Time, Labels: c.Label}
@@ -95,23 +95,23 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 		if e := baseOf(err); e != nil {
 			outcome = e.OrderOutcome
 		}
-		return nil, c.advised(err, key, outcome)
+		return nil, c.withAdvice(err, key, outcome)
 	}
-	s.responded()
+	s.recordResponse()
 	if placed.Replayed && c.IdempotencyKey != "" {
-		s.remark("idempotency_key", key, "an order with this idempotency key already exists; this is its render")
+		s.writeRemark("idempotency_key", key, "an order with this idempotency key already exists; this is its render")
 	}
 	return placed.Raw, nil
 }
 
-// prepare returns the order's inputs as JSON. It returns an error if a result can't be written to --out.
-func (c *generateCmd) prepare(ctx context.Context, s *session) (inputs string, err error) {
+// prepareInputs returns the order's inputs as JSON. It returns an error if a result can't be written to --out.
+func (c *generateCmd) prepareInputs(ctx context.Context, s *session) (inputs string, err error) {
 	if c.Out != "" && c.Out != standardOutput {
-		if err := mayReceive(c.Out, c.Force); err != nil {
+		if err := checkWritable(c.Out, c.Force); err != nil {
 			return "", err
 		}
 	}
-	return c.text(ctx, s)
+	return c.inputsJSON(ctx, s)
 }
 
 const (
@@ -135,9 +135,9 @@ func mayBeOrdered(key string) string {
 	return "The order may exist. Send it again with --idempotency-key " + terminal.ShellQuote(key) + " and the same API key, within 12 hours, so that it is not charged twice."
 }
 
-// advised returns the error of a failed order with a hint about the order's outcome. If an order may exist, it drops the
+// withAdvice returns the error of a failed order with a hint about the order's outcome. If an order may exist, it drops the
 // error's own hint, because a user who follows that hint could place a second order.
-func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) error {
+func (c *generateCmd) withAdvice(err error, key string, outcome easel.Outcome) error {
 	unknown := (*easel.OutcomeUnknownError)(nil)
 	isExpired := errors.As(err, new(*easel.OrderExpiredError))
 	switch {
@@ -153,19 +153,19 @@ func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) erro
 	return &Problem{Err: err, Cure: mayBeOrdered(key)}
 }
 
-// follow watches the render until it is finished, and then prints its result or writes it to --out. It prints the state changes
-// to standard error, so that standard output contains only the result. With --quiet or -o json, it does not print them.
-func (c *generateCmd) follow(ctx context.Context, s *session, g *easelv1.Generation) error {
+// followRender watches the render until it is finished, and then prints its result or writes it to --out. It prints the state
+// changes to standard error, so that standard output contains only the result. With --quiet or -o json, it does not print them.
+func (c *generateCmd) followRender(ctx context.Context, s *session, g *easelv1.Generation) error {
 	v := newWatchView(s, s.ErrStyle, s.Note)
 	if s.json || s.quiet {
 		v.tell = func(string) {}
 	}
-	err := v.follow(s.Watch(ctx, g.GenerationId))
+	err := v.printStates(s.Watch(ctx, g.GenerationId))
 	last := cmp.Or(v.generations[g.GenerationId], g)
 	if err != nil {
-		err = c.paid(s, s.stillGoing(ctx, err, s.commandLine("watch", g.GenerationId), g.GenerationId), last)
+		err = c.withDownloadHint(s, s.reportStillGoing(ctx, err, s.commandLine("watch", g.GenerationId), g.GenerationId), last)
 	} else if err = verdict(last); err == nil {
-		err = c.deliver(ctx, s, last)
+		err = c.deliverResult(ctx, s, last)
 	}
 	if err != nil && s.json {
 		s.printJSON(last) // programs that read the output need the render's last state
@@ -173,8 +173,8 @@ func (c *generateCmd) follow(ctx context.Context, s *session, g *easelv1.Generat
 	return err
 }
 
-// deliver writes the result to --out, or prints it if --out is not set.
-func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Generation) error {
+// deliverResult writes the result to --out, or prints it if --out is not set.
+func (c *generateCmd) deliverResult(ctx context.Context, s *session, g *easelv1.Generation) error {
 	brief := terminal.OneLine(g.GenerationId)
 	if g.GetText() != nil {
 		brief = terminal.SanitizeText(g.GetText().Text)
@@ -183,9 +183,9 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 		s.printGeneration(g, brief)
 		return nil
 	}
-	file, err := s.result(ctx, g, c.Out, c.Force)
+	file, err := s.writeResult(ctx, g, c.Out, c.Force)
 	if err != nil || c.Out == standardOutput {
-		return c.paid(s, err, g)
+		return c.withDownloadHint(s, err, g)
 	}
 	s.printGeneration(g, file.Path)
 	if !s.quiet {
@@ -194,9 +194,9 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	return nil
 }
 
-// paid adds a hint to an error that occurred after the order was placed. The hint is the command that downloads the result,
-// because a new order would cost money again. If --out is not set, paid returns err unchanged.
-func (c *generateCmd) paid(s *session, err error, g *easelv1.Generation) error {
+// withDownloadHint adds a hint to an error that occurred after the order was placed. The hint is the command that downloads the
+// result, because a new order would cost money again. If --out is not set, withDownloadHint returns err unchanged.
+func (c *generateCmd) withDownloadHint(s *session, err error, g *easelv1.Generation) error {
 	if err == nil || c.Out == "" {
 		return err
 	}

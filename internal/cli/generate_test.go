@@ -34,7 +34,7 @@ var errHangs = errors.New("no answer comes")
 
 func (o *orders) serve(t *testing.T) dialer {
 	return (&scripted{
-		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
+		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return describedModel(), nil },
 		create: func(r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
@@ -60,8 +60,8 @@ func (o *orders) serve(t *testing.T) dialer {
 func TestOrderWithUnknownOutcomeIsResentUnchanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &orders{errors: []error{
-			failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(2*time.Second)),
-			failing(codes.Aborted, "SUBMISSION_IN_PROGRESS", retryAfter(3*time.Second)),
+			serverError(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(2*time.Second)),
+			serverError(codes.Aborted, "SUBMISSION_IN_PROGRESS", retryAfter(3*time.Second)),
 		}}
 		got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "prompt=x", "seed=9007199254740993", "--max-cost", "0.50", "-q")
 		if got.exit != ExitOK || got.stdout != "gen_1\n" || len(o.got) != 3 {
@@ -131,7 +131,7 @@ func TestTimedOutGenerateCommandPrintsIdempotencyKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &orders{}
 		for range 99 {
-			o.errors = append(o.errors, failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second)))
+			o.errors = append(o.errors, serverError(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second)))
 		}
 		began := time.Now()
 		got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "--timeout", "10s")
@@ -145,9 +145,9 @@ func TestTimedOutGenerateCommandPrintsIdempotencyKey(t *testing.T) {
 }
 
 func TestNotOrderedMessageRequiresDefiniteRejection(t *testing.T) {
-	refused := unsent(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
-	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
-	away := unsent(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
+	refused := unsentError(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
+	unknown := serverError(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
+	away := unsentError(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
 	mine := []string{"--idempotency-key", "mine"}
 	for name, test := range map[string]struct {
 		errors []error
@@ -155,25 +155,25 @@ func TestNotOrderedMessageRequiresDefiniteRejection(t *testing.T) {
 		want   bool
 	}{
 		"insufficient balance":                          {[]error{refused}, nil, true},
-		"invalid input":                                 {[]error{unsent(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT")}, nil, true},
-		"rejected API key":                              {[]error{unsent(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, true},
-		"overloaded server":                             {slices.Repeat([]error{unsent(codes.ResourceExhausted, "OVERLOADED", retryAfter(time.Second))}, 9), []string{"--timeout", "3300ms"}, true},
+		"invalid input":                                 {[]error{unsentError(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT")}, nil, true},
+		"rejected API key":                              {[]error{unsentError(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, true},
+		"overloaded server":                             {slices.Repeat([]error{unsentError(codes.ResourceExhausted, "OVERLOADED", retryAfter(time.Second))}, 9), []string{"--timeout", "3300ms"}, true},
 		"unknown outcome, then insufficient balance":    {[]error{unknown, refused}, nil, false},
 		"insufficient balance with --idempotency-key":   {[]error{refused}, []string{"--idempotency-key", "mine"}, false},
 		"unknown outcome":                               {[]error{unknown, unknown, unknown}, []string{"--timeout", "2300ms"}, false},
-		"internal error":                                {slices.Repeat([]error{failing(codes.Internal, "INTERNAL")}, 9), []string{"--timeout", "3300ms"}, false},
-		"idempotency key used for another order":        {[]error{failing(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, false},
+		"internal error":                                {slices.Repeat([]error{serverError(codes.Internal, "INTERNAL")}, 9), []string{"--timeout", "3300ms"}, false},
+		"idempotency key used for another order":        {[]error{serverError(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, false},
 		"order not sent":                                {[]error{away, away, away}, []string{"--timeout", "2300ms"}, true},
 		"unknown outcome, then order not sent":          {[]error{unknown, away, away}, []string{"--timeout", "2300ms"}, false},
-		"price above the limit":                         {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, true},
-		"price above the limit with --idempotency-key":  {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, mine, false},
+		"price above the limit":                         {[]error{unsentError(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, true},
+		"price above the limit with --idempotency-key":  {[]error{unsentError(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, mine, false},
 		"order not sent with --idempotency-key":         {[]error{away, away, away}, append(mine, "--timeout", "2300ms"), false},
 		"invalid input with --idempotency-key":          {nil, append(mine, "seed=many"), false},
 		"exceeded budget":                               {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, nil, true},
 		"exceeded budget with --idempotency-key":        {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, mine, true},
 		"unknown outcome, then rejection in the ledger": {[]error{unknown, notPlaced(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, mine, true},
 		"expired order with --idempotency-key":          {[]error{notPlaced(codes.FailedPrecondition, "ORDER_EXPIRED")}, mine, true},
-		"unavailable ledger":                            {[]error{away, unsent(codes.Unavailable, "LEDGER_UNAVAILABLE"), away}, append(mine, "--timeout", "2300ms"), false},
+		"unavailable ledger":                            {[]error{away, unsentError(codes.Unavailable, "LEDGER_UNAVAILABLE"), away}, append(mine, "--timeout", "2300ms"), false},
 		"order not placed, then no response":            {[]error{notPlaced(codes.Unavailable, "UPSTREAM_UNAVAILABLE"), errHangs}, []string{"--timeout", "9s"}, false},
 		"error without a reason":                        {[]error{status.Error(codes.InvalidArgument, "it failed")}, nil, false},
 	} {
@@ -190,20 +190,20 @@ func TestNotOrderedMessageRequiresDefiniteRejection(t *testing.T) {
 // If the failed order may have been placed, the printed advice must be a way to find or repeat that order, never to
 // place a second one.
 func TestErrorAdviceNeverLeadsToSecondOrder(t *testing.T) {
-	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
+	refused := serverError(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
 	for name, test := range map[string]struct {
 		errors []error
 		flags  []string
 		want   string
 	}{
 		"insufficient balance":                    {[]error{refused}, nil, "Send it again with --idempotency-key mine"},
-		"rejected API key":                        {[]error{failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, "Send it again with --idempotency-key mine"},
-		"daily cap of the API key":                {[]error{failing(codes.ResourceExhausted, "API_KEY_DAILY_CAP")}, nil, "Send it again with --idempotency-key mine"},
-		"too late to resend":                      {[]error{failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN")}, nil, neverResent("mine")},
-		"expired after an attempt":                {[]error{failing(codes.FailedPrecondition, "ORDER_EXPIRED")}, nil, neverResent("mine")},
-		"expired without an attempt by this call": {[]error{unsent(codes.FailedPrecondition, "ORDER_EXPIRED")}, nil, nothingSent + " Run the command again with --idempotency-key mine and a later --expire."},
-		"price above the limit":                   {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, nothingSent},
-		"idempotency key used for another order":  {[]error{unsent(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, nothingSent},
+		"rejected API key":                        {[]error{serverError(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, "Send it again with --idempotency-key mine"},
+		"daily cap of the API key":                {[]error{serverError(codes.ResourceExhausted, "API_KEY_DAILY_CAP")}, nil, "Send it again with --idempotency-key mine"},
+		"too late to resend":                      {[]error{serverError(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN")}, nil, neverResent("mine")},
+		"expired after an attempt":                {[]error{serverError(codes.FailedPrecondition, "ORDER_EXPIRED")}, nil, neverResent("mine")},
+		"expired without an attempt by this call": {[]error{unsentError(codes.FailedPrecondition, "ORDER_EXPIRED")}, nil, nothingSent + " Run the command again with --idempotency-key mine and a later --expire."},
+		"price above the limit":                   {[]error{unsentError(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, nothingSent},
+		"idempotency key used for another order":  {[]error{unsentError(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, nothingSent},
 		"invalid input":                           {nil, []string{"seed=many"}, nothingSent},
 		"existing output file":                    {nil, []string{"--out", "generate_test.go"}, nothingSent},
 	} {
@@ -223,7 +223,7 @@ func TestErrorAdviceNeverLeadsToSecondOrder(t *testing.T) {
 }
 
 func TestExpirationErrorSuggestsLaterExpireTime(t *testing.T) {
-	for _, err := range []error{notPlaced(codes.FailedPrecondition, "ORDER_EXPIRED"), unsent(codes.FailedPrecondition, "ORDER_EXPIRED")} {
+	for _, err := range []error{notPlaced(codes.FailedPrecondition, "ORDER_EXPIRED"), unsentError(codes.FailedPrecondition, "ORDER_EXPIRED")} {
 		got := easelRun(t.Context(), (&orders{errors: []error{err}}).serve(t), "generate", "studio/any")
 		if !strings.Contains(got.stderr, "       Nothing was ordered. Order again with a later --expire, or without it.\n") {
 			t.Errorf("printed\n%s", got.stderr)
@@ -232,12 +232,12 @@ func TestExpirationErrorSuggestsLaterExpireTime(t *testing.T) {
 }
 
 func TestJSONErrorStatesOrderOutcome(t *testing.T) {
-	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
+	unknown := serverError(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
 	for name, test := range map[string]struct {
 		errors []error
 		want   string
 	}{
-		"an earlier attempt may have placed the order":      {[]error{unknown, unsent(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, "unknown"},
+		"an earlier attempt may have placed the order":      {[]error{unknown, unsentError(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, "unknown"},
 		"the ledger knows that no attempt placed the order": {[]error{unknown, notPlaced(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, "not_placed"},
 		"an error without details":                          {[]error{status.Error(codes.InvalidArgument, "it failed")}, "unknown"},
 	} {
@@ -286,7 +286,7 @@ func TestInvalidAddressAndAPIKeyOverPlaintextAreRejected(t *testing.T) {
 func TestInterruptedGenerateCommandPrintsIdempotencyKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
-		o := &orders{errors: []error{failing(codes.Unavailable, "", retryAfter(time.Minute))}}
+		o := &orders{errors: []error{serverError(codes.Unavailable, "", retryAfter(time.Minute))}}
 		time.AfterFunc(time.Second, interrupt)
 		got := easelRun(ctx, o.serve(t), "generate", "studio/any")
 		if got.exit != ExitInterrupted || !strings.Contains(got.stderr, "--idempotency-key "+o.got[0].IdempotencyKey) {

@@ -85,7 +85,7 @@ type listCmd struct {
 
 // Run lists the recent generations.
 func (c *listCmd) Run(ctx context.Context, s *session) error {
-	filter := c.filter()
+	filter := c.toFilter()
 	for _, word := range c.State {
 		filter.States = append(filter.States, easel.State(easelv1.State_value["STATE_"+strings.ToUpper(word)]))
 	}

@@ -28,8 +28,8 @@ func TestDeleteWithAllowMissingFlagReportsAbsence(t *testing.T) {
 	}
 }
 
-// shelf starts a scripted server that lists the given number of renders in pages of 100.
-func shelf(t *testing.T, renders int) dialer {
+// shelfServer starts a scripted server that lists the given number of renders in pages of 100.
+func shelfServer(t *testing.T, renders int) dialer {
 	return (&scripted{list: func(r *easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse {
 		at, _ := strconv.Atoi(r.PageToken) // without a token, Atoi returns zero, the offset of the first page
 		page := &easelv1.ListGenerationsResponse{}
@@ -44,7 +44,7 @@ func shelf(t *testing.T, renders int) dialer {
 }
 
 func TestListCommandFetchesPagesUpToLimit(t *testing.T) {
-	dial := shelf(t, 1500)
+	dial := shelfServer(t, 1500)
 	for limit, renders := range map[int]int{1: 1, 20: 20, 100: 100, 150: 150, 1200: 1200, 1500: 1500, 9_999_999_999: 1500, 0: 1500} {
 		got := easelRun(t.Context(), dial, "list", "--limit", strconv.Itoa(limit), "-o", "json")
 		var page struct{ Generations []json.RawMessage }

@@ -24,9 +24,9 @@ type inputFlags struct {
 	NoCheck    bool     `help:"Do not check key=value against the model's description. A value is sent as JSON if it is valid JSON, otherwise as text."`
 }
 
-// text returns the inputs as one JSON object. To learn the types of the inputs, it may read the model from
+// inputsJSON returns the inputs as one JSON object. To learn the types of the inputs, it may read the model from
 // the server.
-func (f inputFlags) text(ctx context.Context, s *session) (string, error) {
+func (f inputFlags) inputsJSON(ctx context.Context, s *session) (string, error) {
 	switch {
 	case f.InputsJSON != "" && len(f.Inputs) > 0:
 		return "", badUsage("key=value and --inputs-json can't be used together", "")

@@ -8,8 +8,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// described returns a model with an input of each type.
-func described() *easelv1.Model {
+// describedModel returns a model with an input of each type.
+func describedModel() *easelv1.Model {
 	m := &easelv1.Model{ModelId: "studio/any"}
 	for name, kind := range map[string]easelv1.InputFieldType{
 		"prompt": easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING,
@@ -46,7 +46,7 @@ func TestInputIsConvertedToDeclaredType(t *testing.T) {
 		{"other=7", `{"other":7}`},
 		{"other=seven", `{"other":"seven"}`},
 	} {
-		got, err := TypedInputs(described(), []string{test.argument})
+		got, err := TypedInputs(describedModel(), []string{test.argument})
 		if err != nil || got != strings.ReplaceAll(test.want, "\n", `\n`) {
 			t.Errorf("%s: got %s, %v; want %s", test.argument, got, err, test.want)
 		}
@@ -76,7 +76,7 @@ func TestInvalidInputErrorNamesInputAndReason(t *testing.T) {
 		{"prompt", `"prompt"`, "key=value"},
 		{"=x", `"=x"`, "key=value"},
 	} {
-		_, err := TypedInputs(described(), []string{test.argument})
+		_, err := TypedInputs(describedModel(), []string{test.argument})
 		if err == nil || !strings.Contains(err.Error(), test.name) || !strings.Contains(err.Error(), test.why) {
 			t.Errorf("%s: got error %v, want one with %s and %q", test.argument, err, test.name, test.why)
 		}
@@ -84,7 +84,7 @@ func TestInvalidInputErrorNamesInputAndReason(t *testing.T) {
 }
 
 func TestQuoteErrorForInvalidInputDoesNotMentionOrder(t *testing.T) {
-	dial := (&scripted{model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil }}).serve(t)
+	dial := (&scripted{model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return describedModel(), nil }}).serve(t)
 	for _, inputs := range [][]string{{"seed=seven"}, {"promt=x"}, {"seed=1", "seed=2"}, {"prompt=@/nowhere/file"}} {
 		for command, ordering := range map[string]bool{"quote": false, "generate": true} {
 			got := easelRun(t.Context(), dial, append([]string{command, "studio/any"}, inputs...)...)
@@ -96,11 +96,11 @@ func TestQuoteErrorForInvalidInputDoesNotMentionOrder(t *testing.T) {
 }
 
 func TestDuplicateInputsAreRejected(t *testing.T) {
-	got, err := TypedInputs(described(), []string{"seed=1", "prompt=x", "draft=false"})
+	got, err := TypedInputs(describedModel(), []string{"seed=1", "prompt=x", "draft=false"})
 	if want := `{"seed":1,"prompt":"x","draft":false}`; err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
-	if _, err := TypedInputs(described(), []string{"seed=1", "seed=2"}); err == nil || !strings.Contains(err.Error(), "inputs.seed is given twice") {
+	if _, err := TypedInputs(describedModel(), []string{"seed=1", "seed=2"}); err == nil || !strings.Contains(err.Error(), "inputs.seed is given twice") {
 		t.Errorf("a repeated input is not rejected: %v", err)
 	}
 }
@@ -132,17 +132,17 @@ func TestInputsJSONMustBeOneObject(t *testing.T) {
 
 func TestInputIsReadFromFile(t *testing.T) {
 	path := proctest.File(t, "a calm sea\nat dusk\n")
-	got, err := TypedInputs(described(), []string{"prompt=@" + path})
+	got, err := TypedInputs(describedModel(), []string{"prompt=@" + path})
 	if want := `{"prompt":"a calm sea\nat dusk"}`; err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
-	if got, err := TypedInputs(described(), []string{"prompt=@@home"}); err != nil || got != `{"prompt":"@home"}` {
+	if got, err := TypedInputs(describedModel(), []string{"prompt=@@home"}); err != nil || got != `{"prompt":"@home"}` {
 		t.Errorf("got %s, %v", got, err)
 	}
 	for argument, want := range map[string]string{
 		"prompt=@/nowhere/text": "/nowhere/text", "seed=@" + path: "a whole number",
 	} {
-		if _, err := TypedInputs(described(), []string{argument}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := TypedInputs(describedModel(), []string{argument}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %v", argument, err)
 		}
 	}

@@ -117,7 +117,7 @@ type quoteCmd struct {
 
 // Run prints the price of a render.
 func (c *quoteCmd) Run(ctx context.Context, s *session) error {
-	inputs, err := c.text(ctx, s)
+	inputs, err := c.inputsJSON(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -50,15 +50,15 @@ func indented(line string) string {
 }
 
 // printResult prints a command's result. With -o json, it prints m as JSON. With --quiet, it prints only the string brief.
-// Otherwise, it calls the function table, which prints the result for people.
-func (s *session) printResult(m proto.Message, brief string, table func()) error {
+// Otherwise, it calls printTable, which prints the result for people.
+func (s *session) printResult(m proto.Message, brief string, printTable func()) error {
 	switch {
 	case s.json:
 		s.printJSON(m)
 	case s.quiet:
 		s.PrintText(brief)
 	default:
-		table()
+		printTable()
 	}
 	return s.Err()
 }

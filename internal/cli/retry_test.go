@@ -11,9 +11,9 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// shaky starts a scripted server. It responds to the first requests for a model or a quote with the given errors, one for
-// each request, and then succeeds. It adds each order to o.got.
-func shaky(t *testing.T, o *orders, errors ...error) dialer {
+// shakyServer starts a scripted server. It responds to the first requests for a model or a quote with the given errors,
+// one for each request, and then succeeds. It adds each order to o.got.
+func shakyServer(t *testing.T, o *orders, errors ...error) dialer {
 	next := func() error {
 		if len(errors) == 0 {
 			return nil
@@ -23,7 +23,7 @@ func shaky(t *testing.T, o *orders, errors ...error) dialer {
 		return err
 	}
 	return (&scripted{
-		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), next() },
+		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return describedModel(), next() },
 		quote: func(*easelv1.QuoteGenerationRequest) (*easelv1.Quote, error) {
 			return &easelv1.Quote{PriceCents: 5}, next()
 		},
@@ -36,13 +36,13 @@ func shaky(t *testing.T, o *orders, errors ...error) dialer {
 
 func TestRetriesWaitForDelayRequestedByServer(t *testing.T) {
 	later := []error{
-		failing(codes.Unavailable, "UPSTREAM_UNAVAILABLE", retryAfter(2*time.Second)),
-		failing(codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", retryAfter(3*time.Second)),
+		serverError(codes.Unavailable, "UPSTREAM_UNAVAILABLE", retryAfter(2*time.Second)),
+		serverError(codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", retryAfter(3*time.Second)),
 	}
 	for _, command := range []string{"generate", "quote"} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			got := easelRun(t.Context(), shaky(t, &orders{}, later...), command, "studio/any", "prompt=x")
+			got := easelRun(t.Context(), shakyServer(t, &orders{}, later...), command, "studio/any", "prompt=x")
 			if took := time.Since(began); got.exit != ExitOK || took < 5*time.Second || took > 7*time.Second {
 				t.Errorf("%s: exit %d after %v\n%s", command, got.exit, took, got.stderr)
 			}
@@ -52,7 +52,7 @@ func TestRetriesWaitForDelayRequestedByServer(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		got := easelRun(t.Context(), shaky(t, &orders{}, nil, later[0]), "quote", "studio/any", "prompt=x")
+		got := easelRun(t.Context(), shakyServer(t, &orders{}, nil, later[0]), "quote", "studio/any", "prompt=x")
 		if got.exit != ExitOK || !strings.Contains(got.stdout, "0.05") {
 			t.Errorf("exit %d\n%s", got.exit, got.stderr)
 		}
@@ -63,10 +63,10 @@ func TestFailedModelRequestReportsThatNothingWasOrdered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down []error
 		for range 99 {
-			down = append(down, failing(codes.Unavailable, "UPSTREAM_UNAVAILABLE", retryAfter(time.Second)))
+			down = append(down, serverError(codes.Unavailable, "UPSTREAM_UNAVAILABLE", retryAfter(time.Second)))
 		}
 		o, began := &orders{}, time.Now()
-		got := easelRun(t.Context(), shaky(t, o, down...), "generate", "studio/any", "prompt=x", "--timeout", "5s")
+		got := easelRun(t.Context(), shakyServer(t, o, down...), "generate", "studio/any", "prompt=x", "--timeout", "5s")
 		if took := time.Since(began); got.exit != ExitRetry || len(o.got) != 0 || took < 3*time.Second || took > 5*time.Second {
 			t.Errorf("exit %d after %v and %d orders", got.exit, took, len(o.got))
 		}
@@ -81,7 +81,7 @@ func TestFailedModelRequestReportsThatNothingWasOrdered(t *testing.T) {
 }
 
 func TestGenerateCommandReportsRetries(t *testing.T) {
-	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(12*time.Second))
+	unknown := serverError(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(12*time.Second))
 	for form, waits := range map[string]string{"table": "no response to the order yet; waiting\n", "json": `{"note":"no response to the order yet; waiting"}`} {
 		synctest.Test(t, func(t *testing.T) {
 			got := easelRun(t.Context(), (&orders{errors: []error{unknown}}).serve(t), "generate", "studio/any", "-o", form)

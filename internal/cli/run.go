@@ -86,11 +86,11 @@ func (p *Program) Self() string { return terminal.ShellQuote(cmp.Or(p.Name, "eas
 // Run runs a command line and returns the exit code. It prints the error of a failed command; commands do not print their errors
 // themselves.
 func Run(ctx context.Context, args []string, p *Program) int {
-	err := p.do(ctx, args)
+	err := p.runLine(ctx, args)
 	if err == nil {
 		return ExitOK
 	}
-	f := explain(ctx, err)
+	f := failureOf(ctx, err)
 	if p.JSONErrors {
 		writeJSONLine(p.Stderr, map[string]failure{"error": f})
 	} else {
@@ -99,10 +99,10 @@ func Run(ctx context.Context, args []string, p *Program) int {
 	return f.ExitCode
 }
 
-// do parses a command line and runs its command.
-func (p *Program) do(ctx context.Context, args []string) error {
+// runLine parses a command line and runs its command.
+func (p *Program) runLine(ctx context.Context, args []string) error {
 	env, helped := &environment{Program: p}, false
-	parser, err := p.parser(env, &helped)
+	parser, err := p.newParser(env, &helped)
 	if err != nil {
 		return err
 	}
@@ -114,29 +114,29 @@ func (p *Program) do(ctx context.Context, args []string) error {
 	case err != nil && strings.HasPrefix(args[0], "-"):
 		return badUsage("there is no command with these flags: "+ShellLine(args), "See easel --help.")
 	case err != nil:
-		return usage(line, err)
+		return usageError(line, err)
 	}
-	unknown := env.unknown()
+	unknown := env.unknownNames()
 	if faults := faultsOf(line, env); len(faults) > 0 {
 		for _, name := range unknown { // a setting may be missing because its variable is misspelled
-			faults = append(faults, ignored(name))
+			faults = append(faults, ignoredWarning(name))
 		}
 		return badUsage(strings.Join(faults, "; "), "")
 	}
-	p.warn(line, unknown)
+	p.warnOfUnknown(line, unknown)
 	p.line, p.connectionFlags = ShellLine(args), connectionFlags(line)
-	return p.run(ctx, line)
+	return p.runCommand(ctx, line)
 }
 
-// parser returns the parser for command lines. If a command line asks for help, the parser sets *helped to true.
-func (p *Program) parser(env *environment, helped *bool) (*kong.Kong, error) {
+// newParser returns a parser for command lines. If a command line asks for help, the parser sets *isHelp to true.
+func (p *Program) newParser(env *environment, isHelp *bool) (*kong.Kong, error) {
 	return kong.New(p.Grammar.Commands(), append([]kong.Option{
 		kong.Name("easel"), kong.Writers(p.Stdout, p.Stderr),
 		kong.Vars{"addr": easel.DefaultAddress},
 		kong.Bind(p),
-		kong.Exit(func(int) { *helped = true }), // the parser calls the Exit function only after it has printed the help
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(printHelp), kong.ValueFormatter(env.describe),
-		kong.Resolvers(env), kong.PostBuild(env.collect),
+		kong.Exit(func(int) { *isHelp = true }), // the parser calls the Exit function only after it has printed the help
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(printHelp), kong.ValueFormatter(env.describeFlag),
+		kong.Resolvers(env), kong.PostBuild(env.recordVariables),
 	}, p.Grammar.Options...)...)
 }
 
@@ -171,11 +171,12 @@ func commandOf(line *kong.Context) any {
 	return nil
 }
 
-// run runs the command in a command line. If the command calls a server, run opens a session for it and applies --timeout.
-func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
+// runCommand runs the command in a command line. If the command calls a server, runCommand opens a session for it and applies
+// --timeout.
+func (p *Program) runCommand(ctx context.Context, line *kong.Context) (err error) {
 	var s *session
 	if c, ok := commandOf(line).(interface{ flags() *callFlags }); ok {
-		if s, err = c.flags().open(ctx, p); err != nil {
+		if s, err = c.flags().openSession(ctx, p); err != nil {
 			return err
 		}
 		defer func() { _ = s.Close() }() // cancels running calls
@@ -212,8 +213,8 @@ func faultsOf(line *kong.Context, env *environment) []string {
 	return faults
 }
 
-// usage returns the error for a command line that can't be parsed.
-func usage(line *kong.Context, err error) error {
+// usageError returns the error for a command line that can't be parsed.
+func usageError(line *kong.Context, err error) error {
 	path, text := "easel", err.Error()
 	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
 		line = parse.Context
@@ -231,8 +232,8 @@ func usage(line *kong.Context, err error) error {
 //go:embed help.txt
 var longHelp string
 
-// LongHelp adds detailed help to commands: to client commands from help.txt, and to other commands from the parameter text. In
-// both sources, each section starts with a line that consists of "# " and the name of the command.
+// LongHelp adds detailed help to commands: to client commands from help.txt, and to other commands from text. In both sources,
+// each section starts with a line that consists of "# " and the name of the command.
 func LongHelp(text string) kong.Option {
 	sections := map[string]string{}
 	for section := range strings.SplitSeq("\n"+longHelp+"\n"+text, "\n# ") {

@@ -26,11 +26,11 @@ func TestAttackByServerResponseIsEscapedOnColorTerminal(t *testing.T) {
 		term := openTerminal(t)
 		for _, command := range evilCommands(t.TempDir()) {
 			for _, form := range [][]string{{}, {"-q"}, {"-o", "json"}} {
-				term.run(t, env, dial, slices.Concat(command, form, []string{"--timeout", "200ms"})...)
+				term.runCommand(t, env, dial, slices.Concat(command, form, []string{"--timeout", "200ms"})...)
 			}
 		}
 		fmt.Fprintln(term.child, "the end")
-		written := term.until(t, "the end")
+		written := term.awaitText(t, "the end")
 		if !strings.Contains(written, "\x1b[1m") || state == easelv1.State_STATE_QUEUED && !strings.Contains(written, "\x1b[J") {
 			t.Errorf("the output has no colors or no live lines, which this test needs: %q", written)
 		}
@@ -44,7 +44,7 @@ func TestAttackByServerResponseIsEscapedOnColorTerminal(t *testing.T) {
 func TestAttackByResultIsEscapedOnTerminalOnly(t *testing.T) {
 	text := evilServer(easelv1.State_STATE_SUCCEEDED, true, codes.OK, "")
 	text.download = func(*easelv1.DownloadGenerationRequest, downloadStream) error {
-		return failing(codes.FailedPrecondition, "NO_CONTENT")
+		return serverError(codes.FailedPrecondition, "NO_CONTENT")
 	}
 	evil := evilRender(easelv1.State_STATE_SUCCEEDED, true).GetText().Text
 	file := newContent()
@@ -62,9 +62,9 @@ func TestAttackByResultIsEscapedOnTerminalOnly(t *testing.T) {
 	} {
 		for _, env := range []map[string]string{{}, {"TERM": "dumb"}} {
 			term := openTerminal(t)
-			exit := term.run(t, env, c.dial, c.args...)
+			exit := term.runCommand(t, env, c.dial, c.args...)
 			fmt.Fprintln(term.child, "the end")
-			written := ownCodes.ReplaceAllString(term.until(t, "the end"), "\n")
+			written := ownCodes.ReplaceAllString(term.awaitText(t, "the end"), "\n")
 			if exit != ExitOK || !strings.Contains(written, `evil\u001b[2J\u001b[31m`) {
 				t.Errorf("%s, %v: exit %d, terminal output %q", c.name, env, exit, written)
 			}

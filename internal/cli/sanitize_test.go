@@ -22,8 +22,8 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
-// poison puts terminaltest.Evil into each string field of m and of its nested messages, except in maps. It returns m.
-func poison[M proto.Message](m M) M {
+// poisonFields puts terminaltest.Evil into each string field of m and of its nested messages, except in maps. It returns m.
+func poisonFields[M proto.Message](m M) M {
 	poisonAll(m.ProtoReflect())
 	return m
 }
@@ -55,7 +55,7 @@ func evilRender(state easelv1.State, text bool) *easelv1.Generation {
 		Labels: map[string]string{terminaltest.Evil: terminaltest.Evil},
 		Result: &easelv1.Generation_File{File: &easelv1.FileResult{}},
 	}
-	poison(g)
+	poisonFields(g)
 	if text { // text results are printed with their line breaks, so the line of terminaltest.Evil that imitates a field is removed here
 		g.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: strings.ReplaceAll(terminaltest.Evil, "\n  id2", "")}}
 	}
@@ -64,7 +64,7 @@ func evilRender(state easelv1.State, text bool) *easelv1.Generation {
 
 func evilModel() *easelv1.Model {
 	value := structpb.NewStringValue(terminaltest.Evil)
-	return poison(&easelv1.Model{InputFields: []*easelv1.InputField{{
+	return poisonFields(&easelv1.Model{InputFields: []*easelv1.InputField{{
 		DefaultValue: value, AllowedValues: []*structpb.Value{value, value}, Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING,
 	}}})
 }
@@ -83,10 +83,10 @@ func evilError(code codes.Code) error {
 }
 
 // evilServer returns a server that puts terminaltest.Evil into the strings of its responses. All renders have the given
-// state. Their results are texts or, if text is false, files with the given name. Watches of queued renders stay open until
-// the client ends them. If code is not OK, streams fail with code after some messages, and all other calls except lists
-// fail at once.
-func evilServer(state easelv1.State, text bool, code codes.Code, fileName string) *scripted {
+// state. Their results are texts or, if isText is false, files with the given name. Watches of queued renders stay open
+// until the client ends them. If code is not OK, streams fail with code after some messages, and all other calls except
+// lists fail at once.
+func evilServer(state easelv1.State, isText bool, code codes.Code, fileName string) *scripted {
 	fail := func() error { return nil }
 	if code != codes.OK {
 		fail = func() error { return evilError(code) }
@@ -96,24 +96,24 @@ func evilServer(state easelv1.State, text bool, code codes.Code, fileName string
 			<-ctx.Done()
 		}
 	}
-	render := func() *easelv1.Generation { return evilRender(state, text) }
+	render := func() *easelv1.Generation { return evilRender(state, isText) }
 	update := func() *easelv1.GenerationUpdate { return &easelv1.GenerationUpdate{Generation: render()} }
 	heartbeat := func() *easelv1.Heartbeat {
-		return poison(&easelv1.Heartbeat{UpstreamCondition: easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE})
+		return poisonFields(&easelv1.Heartbeat{UpstreamCondition: easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE})
 	}
 	return &scripted{
 		account: func() (*easelv1.Account, error) {
-			return poison(&easelv1.Account{BalanceCents: new(int64(5)), Budgets: []*easelv1.Budget{{Window: easelv1.BudgetWindow_BUDGET_WINDOW_DAY, LimitCents: 5}}}), fail()
+			return poisonFields(&easelv1.Account{BalanceCents: new(int64(5)), Budgets: []*easelv1.Budget{{Window: easelv1.BudgetWindow_BUDGET_WINDOW_DAY, LimitCents: 5}}}), fail()
 		},
 		usage: func(*easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
-			return &easelv1.ListUsageResponse{Rows: []*easelv1.UsageRow{poison(&easelv1.UsageRow{}), poison(&easelv1.UsageRow{})}}, fail()
+			return &easelv1.ListUsageResponse{Rows: []*easelv1.UsageRow{poisonFields(&easelv1.UsageRow{}), poisonFields(&easelv1.UsageRow{})}}, fail()
 		},
 		models: func() (*easelv1.ListModelsResponse, error) {
 			return &easelv1.ListModelsResponse{Models: []*easelv1.Model{evilModel(), evilModel()}}, fail()
 		},
 		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return evilModel(), fail() },
 		quote: func(*easelv1.QuoteGenerationRequest) (*easelv1.Quote, error) {
-			return poison(&easelv1.Quote{PriceCents: 7, BalanceCents: new(int64(5)), Affordable: new(bool)}), fail()
+			return poisonFields(&easelv1.Quote{PriceCents: 7, BalanceCents: new(int64(5)), Affordable: new(bool)}), fail()
 		},
 		create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) { return render(), fail() },
 		get:    func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) { return render(), fail() },

@@ -52,7 +52,7 @@ func (s *scripted) ListUsage(_ context.Context, r *easelv1.ListUsageRequest) (*e
 
 func (s *scripted) ListModels(context.Context, *easelv1.ListModelsRequest) (*easelv1.ListModelsResponse, error) {
 	if s.models == nil {
-		return nil, failing(codes.Unavailable, "UPSTREAM_UNAVAILABLE")
+		return nil, serverError(codes.Unavailable, "UPSTREAM_UNAVAILABLE")
 	}
 	return s.models()
 }

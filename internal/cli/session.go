@@ -74,9 +74,9 @@ type session struct {
 	lost string // message of the last failed attempt; empty if the server has responded since
 }
 
-// open creates the command's session. The session's client sends nothing before the first call. It retries a read only if the
-// server requests a retry, so that a mistyped address is reported after the first attempt.
-func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
+// openSession creates the command's session. The session's client sends nothing before the first call. It retries a read only
+// if the server requests a retry, so that a mistyped address is reported after the first attempt.
+func (c *callFlags) openSession(ctx context.Context, p *Program) (*session, error) {
 	s := &session{
 		Console: p.Console(), json: c.Output == "json", quiet: c.Quiet, stdin: p.Stdin, message: func(easel.Message) {}, line: p.line,
 		commandLine: func(words ...string) string { return ShellLine(words) + p.connectionFlags },
@@ -87,7 +87,7 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	}
 	options := []easel.Option{
 		easel.WithAddress(c.Addr), easel.WithAPIKey(key), easel.WithAttempts(1), easel.WithTimeout(questionLimit), easel.WithLogger(slog.New(slog.DiscardHandler)),
-		easel.WithHeartbeatInterval(heartbeatInterval), easel.WithRetryHook(s.retried), easel.WithMessageHook(func(m easel.Message) { s.responded(); s.message(m) }),
+		easel.WithHeartbeatInterval(heartbeatInterval), easel.WithRetryHook(s.printRetry), easel.WithMessageHook(func(m easel.Message) { s.recordResponse(); s.message(m) }),
 		easel.WithDialOptions(grpc.WithUserAgent("easel/"+p.Build.Version), grpc.WithDisableHealthCheck()), // a command is too short-lived to need health checks
 	}
 	if c.AllowPlaintext {
@@ -96,7 +96,7 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	if p.Dial != nil {
 		options = append(options, easel.WithDialer(p.Dial))
 	}
-	if config, err := c.tls(); err != nil {
+	if config, err := c.tlsConfig(); err != nil {
 		return nil, err
 	} else if config != nil {
 		options = append(options, easel.WithTLS(config))
@@ -107,24 +107,25 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	return s, nil
 }
 
-// retried prints the reason for a retry, unless the previous retry had the same reason.
-func (s *session) retried(r easel.Retry) {
+// printRetry prints the reason for a retry, unless the previous retry had the same reason.
+func (s *session) printRetry(r easel.Retry) {
 	if why := messageOf(r.Err); s.lost != why {
 		s.lost = why
 		s.printRemark("no answer yet (" + why + "); trying again in " + formatDuration(r.Delay))
 	}
 }
 
-// responded records that the server has responded. After a failed attempt, it also prints that the server is responding again.
-func (s *session) responded() {
+// recordResponse records that the server has responded. After a failed attempt, it also prints that the server is responding
+// again.
+func (s *session) recordResponse() {
 	if s.lost != "" {
 		s.lost = ""
 		s.printRemark("the server answers again")
 	}
 }
 
-// progress shows text in the terminal's live line (see [terminal.Console.ShowLive]), unless --quiet is set.
-func (s *session) progress(text string) {
+// setProgress shows text in the terminal's live line (see [terminal.Console.ShowLive]), unless --quiet is set.
+func (s *session) setProgress(text string) {
 	if !s.quiet {
 		s.ShowLive(text)
 	}
@@ -133,13 +134,13 @@ func (s *session) progress(text string) {
 // printRemark prints a remark to standard error, unless --quiet is set.
 func (s *session) printRemark(text string) {
 	if !s.quiet {
-		s.remark("", "", text)
+		s.writeRemark("", "", text)
 	}
 }
 
-// remark prints a remark to standard error: as text or, with -o json, as a JSON object. If name is not empty, the object also
-// has a member with the given name and value.
-func (s *session) remark(name, value, text string) {
+// writeRemark prints a remark to standard error: as text or, with -o json, as a JSON object. If name is not empty, the object
+// also has a member with the given name and value.
+func (s *session) writeRemark(name, value, text string) {
 	if !s.json {
 		s.Hint(text)
 		return
@@ -174,8 +175,8 @@ func (c KeyFlags) Key(p *Program) (string, error) {
 // APIKey returns the API key in the environment, or "" if it is unset.
 func (p *Program) APIKey() string { return strings.TrimSpace(p.env(apiKeyVariable)) }
 
-// tls returns the TLS configuration that the flags specify, or nil if there are no TLS flags.
-func (c *callFlags) tls() (*tls.Config, error) {
+// tlsConfig returns the TLS configuration that the flags specify, or nil if there are no TLS flags.
+func (c *callFlags) tlsConfig() (*tls.Config, error) {
 	if c.TLSCAFile+c.TLSCertFile+c.TLSKeyFile == "" {
 		return nil, nil
 	}

@@ -41,7 +41,7 @@ func openTerminal(t *testing.T) *testTerminal {
 	}
 	term := &testTerminal{child: child}
 	var reading sync.WaitGroup
-	reading.Go(func() { term.read(user) })
+	reading.Go(func() { term.recordOutput(user) })
 	t.Cleanup(func() {
 		_ = child.Close() // ends the goroutine that reads the output
 		reading.Wait()
@@ -50,9 +50,9 @@ func openTerminal(t *testing.T) *testTerminal {
 	return term
 }
 
-// read records the terminal's output until the terminal is closed. It reads the output from user,
+// recordOutput records the terminal's output until the terminal is closed. It reads the output from user,
 // the master side of the pseudoterminal.
-func (term *testTerminal) read(user *os.File) {
+func (term *testTerminal) recordOutput(user *os.File) {
 	buffer := make([]byte, 4096)
 	for {
 		n, err := user.Read(buffer)
@@ -65,8 +65,8 @@ func (term *testTerminal) read(user *os.File) {
 	}
 }
 
-// run runs a command in the terminal, and returns its exit code.
-func (term *testTerminal) run(t *testing.T, env map[string]string, dial dialer, args ...string) int {
+// runCommand runs a command in the terminal, and returns its exit code.
+func (term *testTerminal) runCommand(t *testing.T, env map[string]string, dial dialer, args ...string) int {
 	return Run(t.Context(), args, &Program{
 		Grammar: grammar(),
 		Stdin:   strings.NewReader(""), Stdout: term.child, Stderr: term.child, Dial: dial,
@@ -74,8 +74,8 @@ func (term *testTerminal) run(t *testing.T, env map[string]string, dial dialer, 
 	})
 }
 
-// until waits until the output contains text, and returns the complete output.
-func (term *testTerminal) until(t *testing.T, text string) string {
+// awaitText waits until the output contains text, and returns the complete output.
+func (term *testTerminal) awaitText(t *testing.T, text string) string {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {
 		term.mu.Lock()
@@ -92,7 +92,7 @@ func (term *testTerminal) until(t *testing.T, text string) string {
 }
 
 func TestColorAndProgressLineDependOnTerminal(t *testing.T) {
-	dial := ordering(func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+	dial := orderingServer(func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 		sendState(s, queued)
 		sendState(s, failed)
 		return nil
@@ -106,8 +106,8 @@ func TestColorAndProgressLineDependOnTerminal(t *testing.T) {
 		"a dumb terminal":  {map[string]string{"TERM": "dumb"}, false, false},
 	} {
 		term := openTerminal(t)
-		exit := term.run(t, test.env, dial, "generate", "studio/any", "--watch")
-		got := term.until(t, "easel: the render gen_1 failed\r\n")
+		exit := term.runCommand(t, test.env, dial, "generate", "studio/any", "--watch")
+		got := term.awaitText(t, "easel: the render gen_1 failed\r\n")
 		colour, live := strings.Contains(got, "\x1b[3"), strings.Contains(got, "queued 0s")
 		if exit != ExitGenerationFailed || colour != test.colour || live != test.live {
 			t.Errorf("%s: exit %d, color %v, live lines %v in\n%q", name, exit, colour, live, got)

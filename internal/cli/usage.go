@@ -49,7 +49,7 @@ func (c *usageCmd) Run(ctx context.Context, s *session) error {
 	if c.CSV {
 		return c.writeCSV(s, rows)
 	}
-	return s.printResult(&easelv1.ListUsageResponse{Rows: rows}, Money(total[3]-total[4], ""), func() { c.print(s, rows, total) }) // with --quiet, prints only the cost minus refunds
+	return s.printResult(&easelv1.ListUsageResponse{Rows: rows}, Money(total[3]-total[4], ""), func() { c.printUsage(s, rows, total) }) // with --quiet, prints only the cost minus refunds
 }
 
 // counts contains the names of the numeric fields of a UsageRow message.
@@ -59,8 +59,8 @@ func countsOf(row *easelv1.UsageRow) []int64 {
 	return []int64{row.OrderCount, row.FailedCount, row.UnknownCount, row.CostCents, row.RefundedCents, row.ReservedCents, row.UnconfirmedCents}
 }
 
-// print prints the usage as a table. If there are several rows, a row with the totals follows.
-func (c *usageCmd) print(s *session, rows []*easelv1.UsageRow, total []int64) {
+// printUsage prints the usage as a table. If there are several rows, a row with the totals follows.
+func (c *usageCmd) printUsage(s *session, rows []*easelv1.UsageRow, total []int64) {
 	if len(rows) == 0 {
 		s.Note("Nothing was ordered in this period.")
 		return
@@ -71,19 +71,19 @@ func (c *usageCmd) print(s *session, rows []*easelv1.UsageRow, total []int64) {
 	}
 	var table [][]terminal.Cell
 	for _, row := range rows {
-		table = append(table, terminal.Cells(append(c.By.values(row), amounts(countsOf(row))...)...))
+		table = append(table, terminal.Cells(append(c.By.values(row), formatAmounts(countsOf(row))...)...))
 	}
 	if len(rows) > 1 {
-		last := terminal.Cells(append(make([]string, len(heads)), amounts(total)...)...)
+		last := terminal.Cells(append(make([]string, len(heads)), formatAmounts(total)...)...)
 		last[0] = terminal.Cell{Text: "total", Colour: terminal.Bold}
 		table = append(table, last)
 	}
 	s.Table(append(heads, "ORDERS", "FAILED", "UNKNOWN", "COST", "REFUNDED", "RESERVED", "UNCONFIRMED"), table)
 }
 
-// amounts formats the numbers of a usage row for a table. A zero becomes an empty cell, except in the columns for orders and
-// cost.
-func amounts(numbers []int64) (texts []string) {
+// formatAmounts formats the numbers of a usage row for a table. A zero becomes an empty cell, except in the columns for orders
+// and cost.
+func formatAmounts(numbers []int64) (texts []string) {
 	for i, n := range numbers {
 		switch {
 		case n == 0 && counts[i] != "order_count" && counts[i] != "cost_cents":

@@ -14,8 +14,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// counted starts a scripted server with two pages of usage. It appends each request for a page to *asked.
-func counted(t *testing.T, asked *[]*easelv1.ListUsageRequest) dialer {
+// usageServer starts a scripted server with two pages of usage. It appends each request for a page to *asked.
+func usageServer(t *testing.T, asked *[]*easelv1.ListUsageRequest) dialer {
 	return (&scripted{usage: func(r *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
 		*asked = append(*asked, r)
 		if r.PageToken == "" {
@@ -29,7 +29,7 @@ func counted(t *testing.T, asked *[]*easelv1.ListUsageRequest) dialer {
 
 func TestUsageCommandPrintsTableWithTotals(t *testing.T) {
 	var asked []*easelv1.ListUsageRequest
-	got := easelRun(t.Context(), counted(t, &asked), "usage", "--by", "owner,label=campaign", "--since", "2026-11-01", "--until", "2026-11-30")
+	got := easelRun(t.Context(), usageServer(t, &asked), "usage", "--by", "owner,label=campaign", "--since", "2026-11-01", "--until", "2026-11-30")
 	want := `OWNER   CAMPAIGN      ORDERS  FAILED  UNKNOWN  COST       REFUNDED  RESERVED
 print   =spring, "a"  2       1                1.30 EUR   0.30 EUR
 studio                10              1        12.00 EUR            0.11 EUR
@@ -50,7 +50,7 @@ total                 12      1       1        13.30 EUR  0.30 EUR  0.11 EUR
 
 func TestUsagePrintsCSVOrJSONOrOnlyTheTotal(t *testing.T) {
 	var asked []*easelv1.ListUsageRequest
-	dial := counted(t, &asked)
+	dial := usageServer(t, &asked)
 	got := easelRun(t.Context(), dial, "usage", "--by=owner,label=campaign", "--csv")
 	want := `owner,campaign,order_count,failed_count,unknown_count,cost_cents,refunded_cents,reserved_cents,unconfirmed_cents
 print,"'=spring, ""a""",2,1,0,130,30,0,0
@@ -86,7 +86,7 @@ studio,,10,0,1,1200,0,11,0
 		}
 	}
 	none := (&scripted{usage: func(*easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
-		return nil, failing(codes.InvalidArgument, "INVALID_REQUEST")
+		return nil, serverError(codes.InvalidArgument, "INVALID_REQUEST")
 	}}).serve(t)
 	if got := easelRun(t.Context(), none, "usage"); got.exit != ExitUsage || !strings.Contains(got.stderr, "INVALID_REQUEST") {
 		t.Errorf("a rejected request: exit %d, printed\n%s", got.exit, got.stderr)

@@ -20,12 +20,12 @@ type watchCmd struct {
 func (c *watchCmd) Run(ctx context.Context, s *session) error {
 	v := newWatchView(s, s.OutStyle, s.Print)
 	v.raw = s.json
-	renders := s.WatchMany(ctx, c.IDs, c.options(easel.Matching(c.filter()))...)
+	renders := s.WatchMany(ctx, c.IDs, c.options(easel.Matching(c.toFilter()))...)
 	if len(c.IDs) == 1 && c.isZero() {
 		renders = s.Watch(ctx, c.IDs[0], c.options()...)
 	}
-	if err := v.follow(renders); err != nil {
-		return s.stillGoing(ctx, err, s.line, c.IDs...)
+	if err := v.printStates(renders); err != nil {
+		return s.reportStillGoing(ctx, err, s.line, c.IDs...)
 	}
 	return v.resultError()
 }
@@ -53,21 +53,21 @@ type waitCmd struct {
 // watch reconnects after a lost connection.
 func (c *waitCmd) Run(ctx context.Context, s *session) error {
 	v := newWatchView(s, s.OutStyle, func(string) {})
-	err := v.follow(s.Watch(ctx, c.ID, c.options()...))
+	err := v.printStates(s.Watch(ctx, c.ID, c.options()...))
 	last := v.generations[c.ID]
 	if last != nil {
 		s.printGeneration(last, stateWord(last))
 	}
 	if err != nil {
-		return s.stillGoing(ctx, err, s.line, c.ID)
+		return s.reportStillGoing(ctx, err, s.line, c.ID)
 	}
 	return verdict(last)
 }
 
-// stillGoing replaces the error of a command that was interrupted or timed out. The new error says that the given renders
-// continue and are still charged. The parameter again is the command line that the error suggests for following them. If ctx is
-// not done, stillGoing returns err unchanged.
-func (s *session) stillGoing(ctx context.Context, err error, again string, ids ...string) error {
+// reportStillGoing replaces the error of a command that was interrupted or timed out. The new error says that the given renders
+// continue and are still charged. followCommand is the command line that the error suggests for following them. If ctx is not
+// done, reportStillGoing returns err unchanged.
+func (s *session) reportStillGoing(ctx context.Context, err error, followCommand string, ids ...string) error {
 	if ctx.Err() == nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *session) stillGoing(ctx context.Context, err error, again string, ids .
 	if len(ids) == 1 {
 		p.generationID, p.Cure = ids[0], "The render continues at the catalog, and is still charged. Follow it with: "
 	}
-	p.Cure += again
+	p.Cure += followCommand
 	return p
 }
 

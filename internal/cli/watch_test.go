@@ -24,13 +24,13 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// failing returns an error in the format that the real server uses.
-func failing(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
+// serverError returns an error in the format that the real server uses.
+func serverError(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel"}, details...)
 }
 
-// unsent returns the error for an order that the server has not sent to the catalog.
-func unsent(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
+// unsentError returns the error for an order that the server has not sent to the catalog.
+func unsentError(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
 	metadata := map[string]string{"order_outcome": "not_placed_by_this_call"}
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata}, details...)
 }
@@ -77,15 +77,15 @@ func sendAll(stream manyStream, g *easelv1.Generation) {
 	_ = stream.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g}}})
 }
 
-// ordering returns a server on which every order creates the generation gen_1. The functions watch and download handle the
+// orderingServer returns a server on which every order creates the generation gen_1. handleWatch and handleDownload handle the
 // calls of WatchGeneration and DownloadGeneration.
-func ordering(watch func(*easelv1.WatchGenerationRequest, oneStream) error, download func(*easelv1.DownloadGenerationRequest, downloadStream) error) *scripted {
+func orderingServer(handleWatch func(*easelv1.WatchGenerationRequest, oneStream) error, handleDownload func(*easelv1.DownloadGenerationRequest, downloadStream) error) *scripted {
 	return &scripted{
-		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
+		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return describedModel(), nil },
 		create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
 			return render("gen_1", queued), nil
 		},
-		watch: watch, download: download,
+		watch: handleWatch, download: handleDownload,
 	}
 }
 
@@ -95,7 +95,7 @@ func watchScript(t *testing.T, streams ...func(*easelv1.WatchGenerationRequest, 
 	server := &scripted{}
 	server.watch = func(r *easelv1.WatchGenerationRequest, stream oneStream) error {
 		if len(streams) == 0 {
-			return failing(codes.InvalidArgument, "SCRIPT_OVER")
+			return serverError(codes.InvalidArgument, "SCRIPT_OVER")
 		}
 		next := streams[0]
 		streams = streams[1:]
@@ -155,7 +155,7 @@ func TestWaitCommandReportsTimeout(t *testing.T) {
 }
 
 func TestWatchAndWaitReportEachConnectionLossOnce(t *testing.T) {
-	away := func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(codes.Unavailable, "") }
+	away := func(*easelv1.WatchGenerationRequest, oneStream) error { return serverError(codes.Unavailable, "") }
 	late := func(t *testing.T, args ...string) printed {
 		return easelRun(t.Context(), watchScript(t,
 			away, away, away,
@@ -170,7 +170,7 @@ func TestWatchAndWaitReportEachConnectionLossOnce(t *testing.T) {
 			},
 			func(r *easelv1.WatchGenerationRequest, s oneStream) error {
 				if r.KnownEtag != queued.String() {
-					return failing(codes.InvalidArgument, "")
+					return serverError(codes.InvalidArgument, "")
 				}
 				sendState(s, queued) // the command must ignore a state that it already knows
 				sendState(s, succeeded)
@@ -227,7 +227,7 @@ func TestWatchPrintsOneJSONObjectPerLine(t *testing.T) {
 		dial := watchScript(t,
 			func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 				sendState(s, queued)
-				return failing(codes.Unavailable, "")
+				return serverError(codes.Unavailable, "")
 			},
 			func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 				_ = s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{}}})
@@ -268,7 +268,7 @@ func TestReconnectedWatchSendsEtagsAndFilter(t *testing.T) {
 			for id, state := range map[string]easelv1.State{"gen_1": queued, "gen_2": succeeded, "gen_3": easelv1.State_STATE_DELETED} {
 				sendAll(s, render(id, state))
 			}
-			return failing(codes.Unavailable, "")
+			return serverError(codes.Unavailable, "")
 		}}
 		got := easelRun(ctx, server.serve(t), "watch", "--model", "studio/haiku", "--label", "a=b", "--owner", "shop")
 		if len(asked) != 2 {

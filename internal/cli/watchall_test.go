@@ -24,7 +24,7 @@ func TestWatchOfAllRendersPrintsSummaryAndEachStateChange(t *testing.T) {
 		streams := 0
 		dial := (&scripted{watchAll: func(_ *easelv1.WatchGenerationsRequest, s manyStream) error {
 			if streams++; streams > 1 {
-				return failing(codes.InvalidArgument, "SCRIPT_OVER")
+				return serverError(codes.InvalidArgument, "SCRIPT_OVER")
 			}
 			send(s, "gen_new", time.Minute, queued)
 			send(s, "gen_old", time.Hour, succeeded)
@@ -32,7 +32,7 @@ func TestWatchOfAllRendersPrintsSummaryAndEachStateChange(t *testing.T) {
 			_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{GenerationCount: 3}}})
 			send(s, "gen_new", time.Minute, succeeded)
 			send(s, "gen_older", 2*time.Hour, succeeded)
-			return failing(codes.Unavailable, "")
+			return serverError(codes.Unavailable, "")
 		}}).serve(t)
 		got := easelRun(t.Context(), dial, "watch")
 		var order []string
@@ -51,7 +51,7 @@ func TestWatchOfAllRendersPrintsSummaryAndEachStateChange(t *testing.T) {
 func TestFailedWatchOfAllRendersPrintsReceivedStates(t *testing.T) {
 	dial := (&scripted{watchAll: func(_ *easelv1.WatchGenerationsRequest, s manyStream) error {
 		sendAll(s, render("gen_1", queued))
-		return failing(codes.Unauthenticated, "")
+		return serverError(codes.Unauthenticated, "")
 	}}).serve(t)
 	if got := easelRun(t.Context(), dial, "watch"); got.exit != ExitCredential || !strings.Contains(got.stdout, "gen_1") || strings.Contains(got.stderr, "as they come") {
 		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)

@@ -30,9 +30,9 @@ func newWatchView(s *session, look terminal.Style, tell func(string)) *watchView
 	return &watchView{session: s, tell: tell, look: look, generations: map[string]*easelv1.Generation{}}
 }
 
-// follow prints the state changes of a watch until the watch finishes.
-func (v *watchView) follow(renders iter.Seq2[*easel.Render, error]) error {
-	v.message = v.received
+// printStates prints the state changes of a watch until the watch finishes.
+func (v *watchView) printStates(renders iter.Seq2[*easel.Render, error]) error {
+	v.message = v.handleMessage
 	defer v.ShowLive("")
 	for render, err := range renders {
 		if err != nil {
@@ -52,9 +52,9 @@ func (v *watchView) follow(renders iter.Seq2[*easel.Render, error]) error {
 	return nil
 }
 
-// received handles a message from the server. If v.raw is set, it prints the message as JSON. For a heartbeat, it also calls
-// applyHeartbeat. For a caught_up message, it also prints the number of watched renders.
-func (v *watchView) received(m easel.Message) {
+// handleMessage handles a message from the server. If v.raw is set, it prints the message as JSON. For a heartbeat, it also
+// calls applyHeartbeat. For a caught_up message, it also prints the number of watched renders.
+func (v *watchView) handleMessage(m easel.Message) {
 	if v.raw {
 		v.tell(compactJSON(m))
 	}
@@ -122,5 +122,5 @@ func (v *watchView) showProgress(left time.Duration) {
 	case left > 0:
 		line += ", about " + formatDuration(left) + " left"
 	}
-	v.progress(line)
+	v.setProgress(line)
 }

@@ -24,12 +24,12 @@ type Console struct {
 	Columns            func() int // returns the width, in columns, of the terminal to which remarks are written
 }
 
-// NewConsole creates a console that writes results to out and remarks to err. env returns the value of an environment
-// variable; TERM and NO_COLOR determine the styles.
-func NewConsole(out, err io.Writer, env func(name string) string) *Console {
-	return &Console{out: out, err: err, OutStyle: StyleOf(out, env), ErrStyle: StyleOf(err, env), Columns: func() int {
-		if file, ok := err.(*os.File); ok {
-			if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+// NewConsole creates a console that writes results to stdout and remarks to stderr. env returns the value of an
+// environment variable; TERM and NO_COLOR determine the styles.
+func NewConsole(stdout, stderr io.Writer, env func(name string) string) *Console {
+	return &Console{out: stdout, err: stderr, OutStyle: StyleOf(stdout, env), ErrStyle: StyleOf(stderr, env), Columns: func() int {
+		if file, ok := stderr.(*os.File); ok {
+			if width, _, stderr := term.GetSize(int(file.Fd())); stderr == nil && width > 0 {
 				return width
 			}
 		}
@@ -38,7 +38,7 @@ func NewConsole(out, err io.Writer, env func(name string) string) *Console {
 }
 
 // Print writes one line to the stream for results.
-func (c *Console) Print(line string) { c.print(c.out, c.OutStyle, line) }
+func (c *Console) Print(line string) { c.printStyled(c.out, c.OutStyle, line) }
 
 // PrintText writes one or more lines of text to the stream for results.
 func (c *Console) PrintText(text string) {
@@ -48,13 +48,13 @@ func (c *Console) PrintText(text string) {
 }
 
 // Note writes a line to the stream for remarks.
-func (c *Console) Note(line string) { c.print(c.err, c.ErrStyle, line) }
+func (c *Console) Note(line string) { c.printStyled(c.err, c.ErrStyle, line) }
 
 // Hint writes a dimmed line to the stream for remarks.
 func (c *Console) Hint(text string) { c.Note(c.ErrStyle.Paint(Dim, text)) }
 
-// print removes the line that ShowLive shows, and writes a permanent line.
-func (c *Console) print(w io.Writer, style Style, line string) {
+// printStyled removes the line that ShowLive shows, and writes a permanent line.
+func (c *Console) printStyled(w io.Writer, style Style, line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.erase()

@@ -36,7 +36,7 @@ func isControl(r rune) bool {
 
 // Sanitize escapes the characters that could control a terminal, except line breaks and tabs.
 func Sanitize(text string) string {
-	return escaped(text, func(r rune) bool { return isColour(r) || isControl(r) && r != '\n' && r != '\t' })
+	return escapeKind(text, func(r rune) bool { return isColour(r) || isControl(r) && r != '\n' && r != '\t' })
 }
 
 // OneLine sanitizes text, and replaces each sequence of spaces, tabs and line breaks with a single space.
@@ -63,8 +63,8 @@ func copySanitized(w io.Writer, from io.Reader) error {
 	}
 }
 
-// escaped replaces each character of the given kind with a JSON escape. It replaces invalid UTF-8 with U+FFFD.
-func escaped(text string, kind func(rune) bool) string {
+// escapeKind replaces each character of the given kind with a JSON escape. It replaces invalid UTF-8 with U+FFFD.
+func escapeKind(text string, kind func(rune) bool) string {
 	if !strings.ContainsFunc(text, kind) {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}

@@ -38,5 +38,5 @@ func (s Style) Paint(colour, text string) string {
 // escape escapes the characters in a line that a terminal would interpret. It also escapes color markers, such as
 // [Red], unless the stream supports colors.
 func (s Style) escape(line string) string {
-	return escaped(line, func(r rune) bool { return isControl(r) && r != '\t' || isColour(r) && !s.Colour })
+	return escapeKind(line, func(r rune) bool { return isControl(r) && r != '\t' || isColour(r) && !s.Colour })
 }

@@ -25,15 +25,15 @@ func hasControl(r rune) bool {
 }
 
 // WantHarmless reports a test error if text contains a character that a terminal would interpret, or if the line break in
-// [Evil] has started a new line in text. The parameter what describes text in error messages.
-func WantHarmless(t *testing.T, what, text string) {
+// [Evil] has started a new line in text. The error message starts with label.
+func WantHarmless(t *testing.T, label, text string) {
 	t.Helper()
 	if at := strings.IndexFunc(text, hasControl); at >= 0 {
-		t.Errorf("%s: %q is printed in %q", what, text[at:min(at+6, len(text))], text)
+		t.Errorf("%s: %q is printed in %q", label, text[at:min(at+6, len(text))], text)
 	}
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "id2") || strings.HasPrefix(line, "  id2") {
-			t.Errorf("%s: the text starts a new line: %q", what, text)
+			t.Errorf("%s: the text starts a new line: %q", label, text)
 		}
 	}
 }
