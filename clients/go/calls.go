@@ -10,7 +10,7 @@ import (
 // Account returns the account's balance and the caller's budgets. Call it at startup with Timeout(10*time.Second) to detect a
 // wrong address, API key or certificate.
 func (c *Client) Account(ctx context.Context, options ...CallOption) (*Account, error) {
-	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
+	ctx, _, cancel := c.applyOptions(ctx, c.readLimits(), options)
 	defer cancel()
 	response, err := c.Accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *Client) Models(ctx context.Context, options ...CallOption) iter.Seq2[*M
 
 // Model returns the model with this ID, including its input fields.
 func (c *Client) Model(ctx context.Context, modelID string, options ...CallOption) (*Model, error) {
-	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
+	ctx, _, cancel := c.applyOptions(ctx, c.readLimits(), options)
 	defer cancel()
 	response, err := c.Catalog.GetModel(ctx, &easelv1.GetModelRequest{ModelId: modelID})
 	if err != nil {
@@ -41,7 +41,7 @@ func (c *Client) Model(ctx context.Context, modelID string, options ...CallOptio
 
 // Quote returns the current price of an order. It does not place the order.
 func (c *Client) Quote(ctx context.Context, order Order, options ...CallOption) (*Quote, error) {
-	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
+	ctx, _, cancel := c.applyOptions(ctx, c.readLimits(), options)
 	defer cancel()
 	request, err := order.request()
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Client) Quote(ctx context.Context, order Order, options ...CallOption) 
 
 // Get returns the current state of a render.
 func (c *Client) Get(ctx context.Context, generationID string, options ...CallOption) (*Render, error) {
-	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
+	ctx, _, cancel := c.applyOptions(ctx, c.readLimits(), options)
 	defer cancel()
 	response, err := c.Generations.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: generationID})
 	if err != nil {
@@ -88,7 +88,7 @@ func Force() CallOption { return func(c *call) { c.force = true } }
 
 // Delete permanently deletes a render and its result. If the render does not exist, Delete returns nil, so a retry is safe.
 func (c *Client) Delete(ctx context.Context, generationID string, options ...CallOption) error {
-	ctx, o, cancel := c.begin(ctx, c.readLimits(), options)
+	ctx, o, cancel := c.applyOptions(ctx, c.readLimits(), options)
 	defer cancel()
 	o.resend = true
 	_, err := c.Generations.DeleteGeneration(ctx, &easelv1.DeleteGenerationRequest{GenerationId: generationID, AllowMissing: true, Force: o.force})

@@ -88,8 +88,8 @@ func (e *Error) remedy() remedy {
 	return remedies().Codes[code.Code(e.Code).String()]
 }
 
-// classed returns e, wrapped in the error type of its class.
-func classed(e *Error) error {
+// wrapInClass returns e, wrapped in the error type of its class.
+func wrapInClass(e *Error) error {
 	switch e.remedy().Class {
 	case "InvalidRequest":
 		return &InvalidRequestError{e}

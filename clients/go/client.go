@@ -95,7 +95,7 @@ func WithPlaintextKey() Option { return func(s *settings) { s.plaintextKey = tru
 func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
 
 // WithRetryHook sets a function that the client calls before each retry. If calls are retried concurrently, the client also
-// calls the function concurrently.
+// calls this function concurrently.
 func WithRetryHook(hook func(Retry)) Option { return func(s *settings) { s.onRetry = hook } }
 
 // WithHeartbeatHook sets a function that is called with each heartbeat of a watch, on the goroutine that runs the watch's loop.
@@ -155,7 +155,7 @@ func New(ctx context.Context, options ...Option) (*Client, error) {
 	dial = append(dial, s.dial...)
 	s.apiKey, s.dial = "", nil // a printed Client must not show its key
 	c := &Client{settings: s}
-	c.conn, err = grpc.NewClient(target, append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(c.unary)}, dial...)...)
+	c.conn, err = grpc.NewClient(target, append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(c.interceptUnary)}, dial...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (s *settings) check(at endpoint) error {
 	switch {
 	case at.http && s.tls != nil:
 		return errors.New("easel: the address " + s.address + " has the scheme http, but WithTLS or EASEL_TLS_CA_FILE requires TLS; use https")
-	case strings.ContainsFunc(s.apiKey, notOfKey):
+	case strings.ContainsFunc(s.apiKey, isForbiddenInKey):
 		return errors.New("easel: the API key contains spaces, line breaks or invalid characters")
 	case s.apiKey != "" && at.http && !at.loopback && !s.plaintextKey:
 		return errors.New("easel: the API key would be sent without TLS to " + at.hostPort + "; use https, or set EASEL_ALLOW_PLAINTEXT=true if a mesh or tunnel encrypts the connection")
@@ -275,14 +275,14 @@ func readKey(file string) (string, error) {
 		return "", fmt.Errorf("easel: EASEL_API_KEY_FILE: %w", err)
 	}
 	key := strings.TrimSpace(string(text))
-	if key == "" || strings.ContainsFunc(key, notOfKey) {
+	if key == "" || strings.ContainsFunc(key, isForbiddenInKey) {
 		return "", errors.New("easel: EASEL_API_KEY_FILE: invalid API key: the file is empty, or the key contains spaces, line breaks or invalid characters")
 	}
 	return key, nil
 }
 
-// notOfKey reports whether r is not allowed in an API key.
-func notOfKey(r rune) bool { return r <= ' ' || r > '~' }
+// isForbiddenInKey reports whether r is not allowed in an API key.
+func isForbiddenInKey(r rune) bool { return r <= ' ' || r > '~' }
 
 // RequireTransportSecurity reports whether the connection uses TLS. If it returns true, gRPC never sends the key without TLS.
 func (b *bearer) RequireTransportSecurity() bool { return b.encrypted }

@@ -27,8 +27,8 @@ func TestEveryAttemptSendsIdempotencyKeyAndExpireTime(t *testing.T) {
 				return err
 			}
 		}
-		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{answers(failed(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", time.Minute)), answers(nil)}}
-		if _, err := play(t, s).Order(t.Context(), easel.Order{Key: "k", Expire: expire}); err != nil || attempts != 2 {
+		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{answers(serverError(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", time.Minute)), answers(nil)}}
+		if _, err := serveScript(t, s).Order(t.Context(), easel.Order{Key: "k", Expire: expire}); err != nil || attempts != 2 {
 			t.Errorf("got %d attempts and the error %v, want 2 attempts and no error", attempts, err)
 		}
 	})
@@ -44,7 +44,7 @@ func TestOrderReportsGeneratedKeyBeforeSending(t *testing.T) {
 			}
 			return nil
 		}}}
-		client := play(t, s)
+		client := serveScript(t, s)
 		placed, err := client.Order(t.Context(), easel.Order{OnKey: func(key string) error { handed = key; return nil }})
 		if err != nil || placed.Key != sent || len(sent) < 20 {
 			t.Errorf("got %+v, %v; want the key that was sent, with at least 20 characters", placed, err)
@@ -68,11 +68,11 @@ func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{creates: creates(
-					failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", test.first, time.Second),
-					failed(codes.FailedPrecondition, "INSUFFICIENT_BALANCE", test.last, 0),
+				s := &script{creates: createHandlers(
+					serverError(codes.Unavailable, "UPSTREAM_UNAVAILABLE", test.first, time.Second),
+					serverError(codes.FailedPrecondition, "INSUFFICIENT_BALANCE", test.last, 0),
 				)}
-				_, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
+				_, err := serveScript(t, s).Order(t.Context(), easel.Order{Key: "k"})
 				if money := (*easel.InsufficientBalanceError)(nil); !errors.As(err, &money) || string(money.OrderOutcome) != test.want {
 					t.Errorf("got %v; want an InsufficientBalanceError whose order outcome covers both attempts", err)
 				}
@@ -85,21 +85,21 @@ func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 func TestErrorAfterOrderContainsIdempotencyKey(t *testing.T) {
 	for name, end := range map[string]func(*easelv1.WatchGenerationRequest, watchStream) error{
 		"the watch ends": func(*easelv1.WatchGenerationRequest, watchStream) error {
-			return failed(codes.PermissionDenied, "UPSTREAM_FORBIDDEN", "", 0)
+			return serverError(codes.PermissionDenied, "UPSTREAM_FORBIDDEN", "", 0)
 		},
 		"the context expires": func(*easelv1.WatchGenerationRequest, watchStream) error {
-			return failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", "", 0)
+			return serverError(codes.Unavailable, "UPSTREAM_UNAVAILABLE", "", 0)
 		},
 		"the render fails": func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
 			last := update(easelv1.State_STATE_FAILED, "e1")
 			last.GetUpdate().GetGeneration().Terminal = true
-			return send(stream, last)
+			return sendAll(stream, last)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{
-					creates: creates(nil),
+					creates: createHandlers(nil),
 					watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{end},
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -110,7 +110,7 @@ func TestErrorAfterOrderContainsIdempotencyKey(t *testing.T) {
 						t.Errorf("the retry hook received %+v; want the key and the ID gen_1", r)
 					}
 				})
-				_, err := play(t, s, retries).Run(ctx, easel.Order{OnKey: func(key string) error { made = key; return nil }})
+				_, err := serveScript(t, s, retries).Run(ctx, easel.Order{OnKey: func(key string) error { made = key; return nil }})
 				base := &easel.Error{}
 				if !errors.As(err, &base) || made == "" || base.IdempotencyKey != made || base.GenerationID != "gen_1" || !strings.Contains(err.Error(), "the order exists as gen_1") {
 					t.Errorf("the error does not contain the key %s, or does not report that the order exists: %v", made, err)
@@ -127,8 +127,8 @@ func TestClientDoesNotWaitForImplausibleRetryDelay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{creates: creates(failed(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", test.delay))}
-				_, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
+				s := &script{creates: createHandlers(serverError(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", test.delay))}
+				_, err := serveScript(t, s).Order(t.Context(), easel.Order{Key: "k"})
 				unknown := (*easel.OutcomeUnknownError)(nil)
 				if !errors.As(err, &unknown) || unknown.RetryAfter != test.kept || unknown.IdempotencyKey != "k" || unknown.OrderOutcome != easel.OutcomeUnknown || len(s.calls) != 1 {
 					t.Errorf("got %d calls, want 1, and an OutcomeUnknownError with the delay and the key; the error is %v", len(s.calls), err)

@@ -58,17 +58,17 @@ type download struct {
 	broken  bool // whether the bytes are damaged or can't be written, so that a retry would not help
 }
 
-// fetch downloads a file. To get the writer, it calls the function open once, with the file name that the server suggests.
-func (c *Client) fetch(ctx context.Context, generationID string, options FetchOptions, more []CallOption, open func(string) (io.Writer, error)) (*Content, error) {
-	ctx, o, cancel := c.begin(ctx, streamLimits, more)
+// fetch downloads a file. To get the writer, it calls openWriter once, with the file name that the server suggests.
+func (c *Client) fetch(ctx context.Context, generationID string, options FetchOptions, more []CallOption, openWriter func(string) (io.Writer, error)) (*Content, error) {
+	ctx, o, cancel := c.applyOptions(ctx, streamLimits, more)
 	defer cancel()
-	d := &download{FetchOptions: options, open: open, digest: sha256.New(), request: &easelv1.DownloadGenerationRequest{GenerationId: generationID}}
+	d := &download{FetchOptions: options, open: openWriter, digest: sha256.New(), request: &easelv1.DownloadGenerationRequest{GenerationId: generationID}}
 	if options.Wait > 0 {
 		d.request.WaitTimeout = durationpb.New(options.Wait)
 	}
 	for a := c.attempt(o, "DownloadGeneration", generationID, ""); ; {
 		before := d.request.GetReadOffset()
-		err := c.typed(d.readStream(ctx, a))
+		err := c.toTypedError(d.readStream(ctx, a))
 		if errors.Is(err, io.EOF) {
 			d.content.SizeBytes, d.content.SHA256 = d.request.GetReadOffset(), hex.EncodeToString(d.digest.Sum(nil))
 			return &d.content, nil
@@ -79,7 +79,7 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 		if d.request.GetReadOffset() > before {
 			a.Attempt = 0
 		}
-		if again := d.resumable(); again != nil {
+		if again := d.prepareResume(); again != nil {
 			return nil, errors.Join(err, again)
 		}
 		if err := a.pause(ctx, 0, err); err != nil {
@@ -88,11 +88,11 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 	}
 }
 
-// resumable prepares the request for the next stream, or returns an error if the download can't continue. With an etag, the
+// prepareResume prepares the request for the next stream, or returns an error if the download can't continue. With an etag, the
 // server ensures that the remaining bytes belong to the same content. Without an etag, the download restarts at its first byte,
-// and resumable removes the downloaded bytes from the end of the writer. In this case, the writer must be a file that is
+// and prepareResume removes the downloaded bytes from the end of the writer. In this case, the writer must be a file that is
 // positioned at its end.
-func (d *download) resumable() error {
+func (d *download) prepareResume() error {
 	if d.request.GetEtag() != "" || d.request.GetReadOffset() == 0 {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (d *download) writeChunk(chunk *easelv1.ContentChunk) (err error) {
 	if chunk.GetOffset() != d.request.GetReadOffset() || crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) != chunk.GetCrc32C() {
 		return damaged()
 	}
-	if err := d.begin(chunk.GetInfo()); err != nil {
+	if err := d.recordInfo(chunk.GetInfo()); err != nil {
 		return err
 	}
 	if _, err := d.w.Write(data); err != nil {
@@ -163,9 +163,9 @@ func (d *download) writeChunk(chunk *easelv1.ContentChunk) (err error) {
 	return nil
 }
 
-// begin records the file's description. Only the first chunk of each stream contains it; for other chunks, info is nil. For the
-// first chunk of the download, begin also opens the writer.
-func (d *download) begin(info *easelv1.ContentInfo) (err error) {
+// recordInfo records the file's description. Only the first chunk of each stream contains it; for other chunks, info is nil.
+// For the first chunk of the download, recordInfo also opens the writer.
+func (d *download) recordInfo(info *easelv1.ContentInfo) (err error) {
 	if info != nil {
 		d.request.Etag, d.size = cmp.Or(info.GetEtag(), d.request.GetEtag()), info.SizeBytes
 		d.content.FileName, d.content.ContentType = info.GetFileName(), info.GetContentType()

@@ -26,33 +26,33 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-var whole = bytes.Repeat([]byte("easel"), 1000)
+var wholeFile = bytes.Repeat([]byte("easel"), 1000)
 
-// pieces returns a download handler that sends the variable whole in chunks, starting at the requested offset. The
-// first parameter is the offset at which the handler stops and returns the error end. The function spoil may change
-// each chunk before the handler sends it.
-func pieces(to int, end error, spoil func(*easelv1.ContentChunk)) func(*easelv1.DownloadGenerationRequest, downloadStream) error {
+// piecesHandler returns a download handler that sends the bytes of wholeFile in chunks, starting at the requested
+// offset. At endOffset, the handler stops and returns finalErr. It calls alterChunk with each chunk before it sends
+// the chunk.
+func piecesHandler(endOffset int, finalErr error, alterChunk func(*easelv1.ContentChunk)) func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 	return func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 		if request.GetReadOffset() > 0 && request.GetEtag() != "bytes-1" {
 			return status.Errorf(codes.FailedPrecondition, "the etag is %q", request.GetEtag())
 		}
-		size := int64(len(whole))
-		for at := int(request.GetReadOffset()); at < to; at += 1000 {
-			data := whole[at:min(at+1000, to)]
+		size := int64(len(wholeFile))
+		for at := int(request.GetReadOffset()); at < endOffset; at += 1000 {
+			data := wholeFile[at:min(at+1000, endOffset)]
 			chunk := &easelv1.ContentChunk{Offset: int64(at), Data: data, Crc32C: crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))}
 			if at == int(request.GetReadOffset()) {
 				chunk.Info = &easelv1.ContentInfo{Etag: "bytes-1", SizeBytes: &size}
 			}
-			if request.GetReadOffset() == 0 && at+1000 >= len(whole) {
-				sum := sha256.Sum256(whole)
+			if request.GetReadOffset() == 0 && at+1000 >= len(wholeFile) {
+				sum := sha256.Sum256(wholeFile)
 				chunk.Summary = &easelv1.ContentSummary{SizeBytes: size, Sha256: hex.EncodeToString(sum[:])}
 			}
-			spoil(chunk)
+			alterChunk(chunk)
 			if err := stream.Send(&easelv1.DownloadGenerationResponse{Chunk: chunk}); err != nil {
 				return err
 			}
 		}
-		return end
+		return finalErr
 	}
 }
 
@@ -71,15 +71,15 @@ func TestDownloadPreservesExistingFileContent(t *testing.T) {
 		at    int64 // offset in the file at which the download starts to write
 		want  string
 	}{
-		"appended":        {os.O_APPEND, 0, before + string(whole)},
-		"after a header":  {0, int64(len(before)), before + string(whole)},
+		"appended":        {os.O_APPEND, 0, before + string(wholeFile)},
+		"after a header":  {0, int64(len(before)), before + string(wholeFile)},
 		"before a footer": {0, 0, ""}, // the download must fail, because a restart would truncate the file and delete the bytes after the download
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{
-					pieces(1500, status.Error(codes.Unavailable, "a cut"), withoutEtag),
-					pieces(len(whole), nil, withoutEtag),
+					piecesHandler(1500, status.Error(codes.Unavailable, "a cut"), withoutEtag),
+					piecesHandler(len(wholeFile), nil, withoutEtag),
 				}}
 				path, content := filepath.Join(t.TempDir(), "archive"), before
 				if test.want == "" {
@@ -94,7 +94,7 @@ func TestDownloadPreservesExistingFileContent(t *testing.T) {
 				}
 				defer file.Close()
 				_, sought := file.Seek(test.at, io.SeekStart)
-				err = errors.Join(sought, play(t, s).Download(t.Context(), "gen_1", file))
+				err = errors.Join(sought, serveScript(t, s).Download(t.Context(), "gen_1", file))
 				got, unread := os.ReadFile(path) //nolint:gosec // the file is in a temporary directory of the test
 				if err := errors.Join(err, unread); (err == nil) != (test.want != "") {
 					t.Fatal(err)
@@ -116,8 +116,8 @@ func TestDownloadRemovesStalePartialFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, asItIs)}}
-		if err := play(t, s).DownloadFile(t.Context(), "gen_1", filepath.Join(dir, "file")); err != nil {
+		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{piecesHandler(len(wholeFile), nil, asItIs)}}
+		if err := serveScript(t, s).DownloadFile(t.Context(), "gen_1", filepath.Join(dir, "file")); err != nil {
 			t.Fatal(err)
 		}
 		var left []string
@@ -137,11 +137,11 @@ func TestDownloadDoesNotFollowSymlinks(t *testing.T) {
 		if err := errors.Join(os.WriteFile(other, []byte("mine"), 0o600), os.Symlink(other, path)); err != nil {
 			t.Fatal(err)
 		}
-		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, asItIs)}}
-		if err := play(t, s).DownloadFile(t.Context(), "gen_1", path); err != nil {
+		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{piecesHandler(len(wholeFile), nil, asItIs)}}
+		if err := serveScript(t, s).DownloadFile(t.Context(), "gen_1", path); err != nil {
 			t.Fatal(err)
 		}
-		for name, want := range map[string][]byte{path: whole, other: []byte("mine")} {
+		for name, want := range map[string][]byte{path: wholeFile, other: []byte("mine")} {
 			if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) { //nolint:gosec // the files are in temporary directories of the test
 				t.Errorf("%s does not have the wanted content; it has %d bytes, %v", name, len(got), err)
 			}
@@ -151,20 +151,20 @@ func TestDownloadDoesNotFollowSymlinks(t *testing.T) {
 
 func TestDownloadRejectsDamagedBytes(t *testing.T) {
 	for name, serve := range map[string]func(*easelv1.DownloadGenerationRequest, downloadStream) error{
-		"crc":           pieces(len(whole), nil, func(c *easelv1.ContentChunk) { c.Crc32C++ }),
-		"offset":        pieces(len(whole), nil, func(c *easelv1.ContentChunk) { c.Offset++ }),
-		"missing bytes": pieces(len(whole)-10, nil, asItIs),
-		"digest": pieces(len(whole), nil, func(c *easelv1.ContentChunk) {
+		"crc":           piecesHandler(len(wholeFile), nil, func(c *easelv1.ContentChunk) { c.Crc32C++ }),
+		"offset":        piecesHandler(len(wholeFile), nil, func(c *easelv1.ContentChunk) { c.Offset++ }),
+		"missing bytes": piecesHandler(len(wholeFile)-10, nil, asItIs),
+		"digest": piecesHandler(len(wholeFile), nil, func(c *easelv1.ContentChunk) {
 			if c.GetSummary() != nil {
 				c.Summary.Sha256 = "0"
 			}
 		}),
-		"size in the summary": pieces(len(whole), nil, func(c *easelv1.ContentChunk) {
+		"size in the summary": piecesHandler(len(wholeFile), nil, func(c *easelv1.ContentChunk) {
 			if c.GetSummary() != nil {
 				c.Summary.SizeBytes++
 			}
 		}),
-		"size in the info": pieces(len(whole), nil, func(c *easelv1.ContentChunk) {
+		"size in the info": piecesHandler(len(wholeFile), nil, func(c *easelv1.ContentChunk) {
 			if c.GetInfo() != nil {
 				*c.Info.SizeBytes = 5
 			}
@@ -174,7 +174,7 @@ func TestDownloadRejectsDamagedBytes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{serve}}
 				path := filepath.Join(t.TempDir(), "file")
-				if err := play(t, s).DownloadFile(t.Context(), "gen_1", path); status.Code(err) != codes.DataLoss || len(s.calls) != 1 {
+				if err := serveScript(t, s).DownloadFile(t.Context(), "gen_1", path); status.Code(err) != codes.DataLoss || len(s.calls) != 1 {
 					t.Errorf("got %d calls, want 1; the error is %v, want DataLoss", len(s.calls), err)
 				}
 				if left, err := filepath.Glob(path + "*"); len(left) > 0 || err != nil {
@@ -193,14 +193,14 @@ func TestConcurrentDownloadsLeaveOneCompleteFile(t *testing.T) {
 		go func() { begun.Wait(); close(both) }()
 		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{
 			func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
-				err := pieces(1000, nil, asItIs)(request, stream)
+				err := piecesHandler(1000, nil, asItIs)(request, stream)
 				begun.Done()
 				<-both
 				request.ReadOffset, request.Etag = 1000, "bytes-1"
-				return errors.Join(err, pieces(len(whole), nil, asItIs)(request, stream))
+				return errors.Join(err, piecesHandler(len(wholeFile), nil, asItIs)(request, stream))
 			},
 		}}
-		client, path := play(t, s), filepath.Join(t.TempDir(), "file")
+		client, path := serveScript(t, s), filepath.Join(t.TempDir(), "file")
 		var ended sync.WaitGroup
 		for range 2 {
 			ended.Go(func() {
@@ -210,7 +210,7 @@ func TestConcurrentDownloadsLeaveOneCompleteFile(t *testing.T) {
 			})
 		}
 		ended.Wait()
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, whole) {
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, wholeFile) {
 			t.Errorf("the file has %d bytes, which differ from the content, or can't be read: %v", len(got), err)
 		}
 		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
@@ -222,9 +222,9 @@ func TestConcurrentDownloadsLeaveOneCompleteFile(t *testing.T) {
 func TestDownloadToUnseekableWriterIsNotRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{
-			pieces(1500, status.Error(codes.Unavailable, "a cut"), withoutEtag), pieces(len(whole), nil, withoutEtag),
+			piecesHandler(1500, status.Error(codes.Unavailable, "a cut"), withoutEtag), piecesHandler(len(wholeFile), nil, withoutEtag),
 		}}
-		if err := play(t, s).Download(t.Context(), "gen_1", io.Discard); err == nil || len(s.calls) != 1 {
+		if err := serveScript(t, s).Download(t.Context(), "gen_1", io.Discard); err == nil || len(s.calls) != 1 {
 			t.Errorf("got %d calls, want 1; the error is %v", len(s.calls), err)
 		}
 	})
@@ -236,17 +236,17 @@ func TestFetchOptionsTakeEffect(t *testing.T) {
 		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, asItIs)}}
-		if _, err := play(t, s).Fetch(t.Context(), "gen_1", path, easel.FetchOptions{Keep: true}); !errors.Is(err, fs.ErrExist) {
+		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{piecesHandler(len(wholeFile), nil, asItIs)}}
+		if _, err := serveScript(t, s).Fetch(t.Context(), "gen_1", path, easel.FetchOptions{Keep: true}); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("with Keep and an existing file, Fetch returned %v, want fs.ErrExist", err)
 		}
 		if got, _ := os.ReadFile(path); string(got) != "mine" {
 			t.Errorf("the content of the file is now %q, want \"mine\"", got)
 		}
 		unready := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{
-			pieces(0, failed(codes.FailedPrecondition, "CONTENT_NOT_READY", "", time.Second), asItIs),
+			piecesHandler(0, serverError(codes.FailedPrecondition, "CONTENT_NOT_READY", "", time.Second), asItIs),
 		}}
-		_, err := play(t, unready).Fetch(t.Context(), "gen_1", path, easel.FetchOptions{Wait: -1})
+		_, err := serveScript(t, unready).Fetch(t.Context(), "gen_1", path, easel.FetchOptions{Wait: -1})
 		if ready := (*easel.NotReadyError)(nil); !errors.As(err, &ready) || len(unready.calls) != 1 {
 			t.Errorf("got %d calls, want 1; the error is %v, want a NotReadyError", len(unready.calls), err)
 		}
@@ -257,13 +257,13 @@ func TestFetchRejectsUnsafeFileNames(t *testing.T) {
 	for name, safe := range map[string]bool{"gen_1.png": true, "../x": false, ".bashrc": false, "": false, "a/b": false, `a\b`: false, "a\nb": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, func(c *easelv1.ContentChunk) {
+				s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{piecesHandler(len(wholeFile), nil, func(c *easelv1.ContentChunk) {
 					if c.GetInfo() != nil {
 						c.Info.FileName = name
 					}
 				})}}
 				dir := t.TempDir()
-				_, err := play(t, s).Fetch(t.Context(), "gen_1", dir, easel.FetchOptions{})
+				_, err := serveScript(t, s).Fetch(t.Context(), "gen_1", dir, easel.FetchOptions{})
 				left, _ := os.ReadDir(dir)
 				if safe != (err == nil) || safe != (len(left) == 1) {
 					t.Errorf("got the error %v and the files %v; want one file if the name is safe, otherwise an error and no file", err, left)
@@ -275,10 +275,10 @@ func TestFetchRejectsUnsafeFileNames(t *testing.T) {
 
 func TestDownloadFailsIfItCannotWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, asItIs)}}
+		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{piecesHandler(len(wholeFile), nil, asItIs)}}
 		reader, writer := io.Pipe()
 		_ = reader.Close()
-		if err := play(t, s).Download(t.Context(), "gen_1", writer); !errors.Is(err, io.ErrClosedPipe) || len(s.calls) != 1 {
+		if err := serveScript(t, s).Download(t.Context(), "gen_1", writer); !errors.Is(err, io.ErrClosedPipe) || len(s.calls) != 1 {
 			t.Errorf("got %d calls, want 1; the error is %v, want io.ErrClosedPipe", len(s.calls), err)
 		}
 	})
@@ -325,7 +325,7 @@ func TestWrittenFileIsCompleteOrUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{
-		"WriteFile": easel.WriteFile(fifo, nil, false), "DownloadFile": play(t, &script{}).DownloadFile(t.Context(), "gen_1", fifo),
+		"WriteFile": easel.WriteFile(fifo, nil, false), "DownloadFile": serveScript(t, &script{}).DownloadFile(t.Context(), "gen_1", fifo),
 	} {
 		if !errors.Is(err, easel.ErrNotRegular) {
 			t.Errorf("%s returned %v for a FIFO, want ErrNotRegular", name, err)

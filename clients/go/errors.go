@@ -105,13 +105,13 @@ func IsRetryable(err error) bool {
 	return again == "yes" || again == "if_told" && e.RetryAfter > 0
 }
 
-// typed converts a gRPC error to the error type for its reason. It returns all other errors unchanged.
-func (c *Client) typed(err error) error {
+// toTypedError converts a gRPC error to the error type for its reason. It returns all other errors unchanged.
+func (c *Client) toTypedError(err error) error {
 	s, ok := status.FromError(err)
 	if err == nil || !ok || errors.As(err, new(*Error)) {
 		return err
 	}
-	e := &Error{Code: s.Code(), Message: plain(s.Message(), c.hostPort()), below: []error{err}}
+	e := &Error{Code: s.Code(), Message: simplifyMessage(s.Message(), c.hostPort()), below: []error{err}}
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
@@ -130,7 +130,7 @@ func (c *Client) typed(err error) error {
 			}
 		}
 	}
-	return classed(e)
+	return wrapInClass(e)
 }
 
 // hostPort returns the server's host and port.
@@ -139,9 +139,9 @@ func (c *Client) hostPort() string {
 	return address
 }
 
-// plain returns a clearer message if text, the message of a gRPC status, reports a failed connection to address. Otherwise, it
-// returns text unchanged.
-func plain(text, address string) string {
+// simplifyMessage returns a clearer message if text, the message of a gRPC status, reports a failed connection to address.
+// Otherwise, it returns text unchanged.
+func simplifyMessage(text, address string) string {
 	_, failure, isFailed := strings.Cut(text, "connection error: desc = ")
 	if unquoted, err := strconv.Unquote(failure); err == nil {
 		failure = strings.TrimPrefix(strings.TrimPrefix(unquoted, "transport: "), "Error while dialing: ")
@@ -190,18 +190,18 @@ func setOrder(err error, generationID, key string) {
 	e.GenerationID, e.IdempotencyKey = generationID, key
 }
 
-// contextError returns the error for a call whose context is done. The parameter after contains the call's last error before
-// the context was done.
-func contextError(ctx context.Context, after error, last *Heartbeat) error {
-	e, cause := *baseOf(after), context.Cause(ctx)
-	e.below = []error{after, cause}
+// contextError returns the error for a call whose context is done. lastErr is the call's last error before the context was
+// done.
+func contextError(ctx context.Context, lastErr error, lastHeartbeat *Heartbeat) error {
+	e, cause := *baseOf(lastErr), context.Cause(ctx)
+	e.below = []error{lastErr, cause}
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		e.Message = cause.Error() + "; last error: " + e.Message
 		return &StoppedError{&e}
 	}
 	e.Message = "timed out; last error: " + e.Message
-	if last != nil && last.Condition != "HEALTHY" {
-		e.Message += "; last heartbeat: " + strings.TrimSuffix(last.Condition+": "+last.LastError, ": ")
+	if lastHeartbeat != nil && lastHeartbeat.Condition != "HEALTHY" {
+		e.Message += "; last heartbeat: " + strings.TrimSuffix(lastHeartbeat.Condition+": "+lastHeartbeat.LastError, ": ")
 	}
-	return &TimeoutError{&e, last}
+	return &TimeoutError{&e, lastHeartbeat}
 }

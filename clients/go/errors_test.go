@@ -25,8 +25,8 @@ func TestErrorTypeMatchesItsReason(t *testing.T) {
 	}
 	for reason, row := range table.Reasons {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{creates: creates(failedWith(codes.Unknown, reason, map[string]string{"remaining_cents": "7"}, 0))}
-			_, err := play(t, s).Generations.CreateGeneration(t.Context(), &easelv1.CreateGenerationRequest{})
+			s := &script{creates: createHandlers(failedWith(codes.Unknown, reason, map[string]string{"remaining_cents": "7"}, 0))}
+			_, err := serveScript(t, s).Generations.CreateGeneration(t.Context(), &easelv1.CreateGenerationRequest{})
 			base := &easel.Error{}
 			if got := fmt.Sprintf("%T", err); got != "*easel."+row.Class+"Error" || !errors.As(err, &base) || *base.RemainingCents != 7 || easel.ReasonOf(err) != reason {
 				t.Errorf("the reason %s has the error type %s and the fields %+v", reason, got, base)
@@ -40,17 +40,17 @@ func TestListReadsAllPages(t *testing.T) {
 		page := func(token, id string) func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 			return func(request *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 				if filter := request.GetFilter(); filter.GetLabels()["campaign"] != "winter" || filter.GetStates()[0] != easelv1.State_STATE_FAILED {
-					return nil, failed(codes.InvalidArgument, "INVALID_REQUEST", "", 0)
+					return nil, serverError(codes.InvalidArgument, "INVALID_REQUEST", "", 0)
 				}
 				return &easelv1.ListGenerationsResponse{Generations: []*easelv1.Generation{{GenerationId: id}}, NextPageToken: token}, nil
 			}
 		}
 		fail := func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
-			return nil, failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", "", time.Second)
+			return nil, serverError(codes.Unavailable, "UPSTREAM_UNAVAILABLE", "", time.Second)
 		}
 		s := &script{lists: []func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error){fail, page("2", "a"), fail, page("", "b")}}
 		var ids []string
-		for render, err := range play(t, s).List(t.Context(), easel.Filter{Labels: map[string]string{"campaign": "winter"}, States: []easel.State{easel.StateFailed}}) {
+		for render, err := range serveScript(t, s).List(t.Context(), easel.Filter{Labels: map[string]string{"campaign": "winter"}, States: []easel.State{easel.StateFailed}}) {
 			if err != nil {
 				t.Fatal(err)
 			}

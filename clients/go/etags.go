@@ -30,10 +30,10 @@ func newEtags(named bool, known map[string]string) *etags {
 	return &etags{named, known, slices.Sorted(maps.Keys(known)), make(map[string]bool)}
 }
 
-// latest returns the etags for the next request: those of the generations that changed most recently, at most maxKnownEtags. If
-// the watch request contains no generation IDs, wanted omits succeeded and refunded renders. The catalog may no longer list
-// such a render, and the server would then have to request it separately.
-func (e *etags) latest() map[string]string {
+// latestEtags returns the etags for the next request: those of the generations that changed most recently, at most
+// maxKnownEtags. If the watch request contains no generation IDs, latestEtags omits succeeded and refunded renders. The catalog
+// may no longer list such a render, and the server would then have to request it separately.
+func (e *etags) latestEtags() map[string]string {
 	wanted := make(map[string]string)
 	for _, id := range slices.Backward(e.ids) {
 		if len(wanted) < maxKnownEtags && !e.finished[id] {

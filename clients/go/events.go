@@ -35,7 +35,7 @@ type Event struct {
 // have been deleted, the loop ends with an error whose reason is RESUME_TOKEN_EXPIRED.
 func (c *Client) Events(ctx context.Context, query EventQuery, options ...CallOption) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
-		ctx, o, cancel := c.begin(ctx, streamLimits, options)
+		ctx, o, cancel := c.applyOptions(ctx, streamLimits, options)
 		defer cancel()
 		next := &easelv1.WatchEventsRequest{
 			ResumeToken: query.ResumeToken, StartTime: timestampOf(query.Start), HeartbeatInterval: durationpb.New(c.heartbeat),

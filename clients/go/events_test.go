@@ -25,7 +25,7 @@ func TestEventStreamResumesAfterLastMessage(t *testing.T) {
 				if !request.GetStartTime().AsTime().Equal(time.Unix(1, 0)) || request.GetFilter().GetTypes()[0] != "easel.generation.failed" || request.GetFilter().GetOwner() != "studio" {
 					t.Errorf("the request does not have the start time and the filter of the query: %v", request)
 				}
-				return errors.Join(send(stream, messages...), end)
+				return errors.Join(sendAll(stream, messages...), end)
 			}
 		}
 		event := func(token string, e *easelv1.Event) *easelv1.WatchEventsResponse {
@@ -37,12 +37,12 @@ func TestEventStreamResumesAfterLastMessage(t *testing.T) {
 		s := &script{events: []func(*easelv1.WatchEventsRequest, eventStream) error{
 			then(status.Error(codes.Unavailable, "scripted"), render, heartbeat),
 			then(nil, budget), // the stream ends without an error; the client must reconnect in this case too
-			then(failed(codes.OutOfRange, "RESUME_TOKEN_EXPIRED", "", 0)),
+			then(serverError(codes.OutOfRange, "RESUME_TOKEN_EXPIRED", "", 0)),
 		}}
 		query := easel.EventQuery{ResumeToken: "t0", Start: time.Unix(1, 0), Types: []string{"easel.generation.failed"}, Owner: "studio"}
 		var got []string
 		var last error
-		for e, err := range play(t, s).Events(t.Context(), query) {
+		for e, err := range serveScript(t, s).Events(t.Context(), query) {
 			if last = err; err != nil {
 				continue
 			}

@@ -36,7 +36,7 @@ func (c *Client) Fetch(ctx context.Context, generationID, path string, options F
 	content, err := c.fetch(ctx, generationID, options, more, func(fileName string) (io.Writer, error) {
 		return part.open(path, fileName, options.Keep)
 	})
-	if err = part.end(err, options.Keep); err != nil {
+	if err = part.endFile(err, options.Keep); err != nil {
 		return nil, err
 	}
 	content.Path = part.target
@@ -54,15 +54,15 @@ func checkRegular(path string) error {
 	return nil
 }
 
-// WriteFile writes data to path. Like DownloadFile, it writes to a temporary file, which it then renames to path. If path exists
-// and keep is true, WriteFile leaves the file at path unchanged and returns fs.ErrExist.
-func WriteFile(path string, data []byte, keep bool) error {
+// WriteFile writes data to path. Like DownloadFile, it writes to a temporary file, which it then renames to path. If path
+// exists and keepExisting is true, WriteFile leaves the file at path unchanged and returns fs.ErrExist.
+func WriteFile(path string, data []byte, keepExisting bool) error {
 	part := &partFile{}
-	w, err := part.open(path, "", keep)
+	w, err := part.open(path, "", keepExisting)
 	if err == nil {
 		_, err = w.Write(data)
 	}
-	return part.end(err, keep)
+	return part.endFile(err, keepExisting)
 }
 
 // partFile is a temporary file. It is renamed to target when it is complete.
@@ -72,14 +72,14 @@ type partFile struct {
 }
 
 // open sets the target and creates the part file. It never opens an existing file and does not follow links.
-func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err error) {
+func (p *partFile) open(path, fileName string, keepExisting bool) (_ io.Writer, err error) {
 	if p.target, err = targetOf(path, fileName); err != nil {
 		return nil, err
 	}
 	if err := checkRegular(p.target); err != nil {
 		return nil, err
 	}
-	if keep {
+	if keepExisting {
 		if _, err := os.Lstat(p.target); err == nil {
 			return nil, &fs.PathError{Op: "create", Path: p.target, Err: fs.ErrExist}
 		}
@@ -125,13 +125,13 @@ func targetOf(path, fileName string) (string, error) {
 	return filepath.Join(path, fileName), nil
 }
 
-// end renames the part file to its target. If err is not nil, it removes the part file instead and returns err.
-func (p *partFile) end(err error, keep bool) error {
+// endFile renames the part file to its target. If err is not nil, it removes the part file instead and returns err.
+func (p *partFile) endFile(err error, keepExisting bool) error {
 	if p.File == nil {
 		return err
 	}
 	if err == nil {
-		err = p.finish(keep)
+		err = p.finishFile(keepExisting)
 	} else {
 		_ = p.Close() // the file is removed below
 	}
@@ -141,13 +141,13 @@ func (p *partFile) end(err error, keep bool) error {
 	return err
 }
 
-// finish renames the complete file to its target. If keep is true, it creates a hard link instead, because a link never
-// replaces a file. If the link fails and the target does not exist, finish renames the file after all.
-func (p *partFile) finish(keep bool) error {
+// finishFile renames the complete file to its target. If keepExisting is true, it creates a hard link instead, because a link
+// never replaces a file. If the link fails and the target does not exist, finishFile renames the file after all.
+func (p *partFile) finishFile(keepExisting bool) error {
 	if err := errors.Join(p.Sync(), p.Close()); err != nil {
 		return err
 	}
-	if !keep {
+	if !keepExisting {
 		return errors.Join(os.Rename(p.Name(), p.target), syncDir(p.target))
 	}
 	err := os.Link(p.Name(), p.target)              // fails if the target exists

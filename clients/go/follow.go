@@ -46,7 +46,7 @@ func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S,
 			w.recordSuccess()
 			return
 		case errors.Is(end.err, io.EOF):
-			end.err = classed(&Error{Code: codes.Unavailable, Message: "the server ended the stream"})
+			end.err = wrapInClass(&Error{Code: codes.Unavailable, Message: "the server ended the stream"})
 		case isFinal(end.err):
 			setOrder(end.err, w.GenerationID, w.IdempotencyKey)
 			yield(nil, end.err)
@@ -92,21 +92,21 @@ func (w watch[M, S]) readStream(ctx context.Context, yield func(*S, error) bool)
 		if err != nil {
 			break
 		}
-		state := w.handle(message, &end)
+		state := w.handleMessage(message, &end)
 		end.progress = end.progress || state != nil
 		if state != nil && !yield(state, nil) {
 			err = errStopped
 		}
 	}
 	if errors.Is(context.Cause(ctx), errSilent) && !errors.Is(err, errStopped) {
-		err = classed(&Error{Code: codes.Unavailable, Message: errSilent.Error()})
+		err = wrapInClass(&Error{Code: codes.Unavailable, Message: errSilent.Error()})
 	}
-	end.err = w.typed(err)
+	end.err = w.toTypedError(err)
 	return end
 }
 
-// handle processes a message of a watch. It returns the state in the message, or nil if the message has no new state.
-func (w watch[M, S]) handle(message M, end *ending) *S {
+// handleMessage processes a message of a watch. It returns the state in the message, or nil if the message has no new state.
+func (w watch[M, S]) handleMessage(message M, end *ending) *S {
 	w.recordSuccess()
 	w.onMessage(message)
 	if closing := message.GetClosing(); closing != nil {

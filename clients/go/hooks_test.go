@@ -30,8 +30,8 @@ func TestClientWarnsAboutFailingCalls(t *testing.T) {
 		want  string
 	}{
 		"no server":             {status.Error(codes.Unavailable, "connection refused"), 20 * time.Second, "call still failing, call recovered"},
-		"an unavailable ledger": {failed(codes.Unavailable, "LEDGER_UNAVAILABLE", "", 0), 20 * time.Second, "call still failing, call recovered"},
-		"a long delay":          {failed(codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", "", 30*time.Second), time.Second, "call still failing, call recovered"},
+		"an unavailable ledger": {serverError(codes.Unavailable, "LEDGER_UNAVAILABLE", "", 0), 20 * time.Second, "call still failing, call recovered"},
+		"a long delay":          {serverError(codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", "", 30*time.Second), time.Second, "call still failing, call recovered"},
 		"a short failure":       {status.Error(codes.Unavailable, "connection refused"), time.Second, ""},
 		"a failure that lasts minutes": {
 			status.Error(codes.Unavailable, "connection refused"), 170 * time.Second,
@@ -48,7 +48,7 @@ func TestClientWarnsAboutFailingCalls(t *testing.T) {
 					}
 					return nil
 				}}}
-				client := play(t, s, easel.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+				client := serveScript(t, s, easel.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
 				if _, err := client.Order(t.Context(), easel.Order{Key: "k"}); err != nil {
 					t.Fatal(err)
 				}
@@ -109,7 +109,7 @@ func TestEachCallEndsWithinItsTimeLimit(t *testing.T) {
 				return order(ctx, c)
 			},
 			func(context.Context) error {
-				return failed(codes.Aborted, "SUBMISSION_IN_PROGRESS", "unknown", 40*time.Second)
+				return serverError(codes.Aborted, "SUBMISSION_IN_PROGRESS", "unknown", 40*time.Second)
 			}, nil,
 			[2]time.Duration{59 * time.Minute, time.Hour},
 		},
@@ -138,7 +138,7 @@ func TestEachCallEndsWithinItsTimeLimit(t *testing.T) {
 						return nil, test.answer(ctx)
 					}},
 				}
-				client, began := play(t, s, test.options...), time.Now()
+				client, began := serveScript(t, s, test.options...), time.Now()
 				err := test.call(t.Context(), client)
 				if took := time.Since(began); err == nil || took < test.within[0] || took > test.within[1] {
 					t.Errorf("the call ended after %v, outside the wanted range, or without an error: %v", took, err)
@@ -152,7 +152,7 @@ func TestTimeoutErrorContainsLastHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heartbeats []easel.Heartbeat
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
-			err := send(stream, &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{
+			err := sendAll(stream, &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{
 				UpstreamCondition: easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE, LastError: "no route", TypicalRemaining: durationpb.New(time.Minute),
 			}}}, update(easelv1.State_STATE_QUEUED, "e1"))
 			<-stream.Context().Done()
@@ -160,7 +160,7 @@ func TestTimeoutErrorContainsLastHeartbeat(t *testing.T) {
 		}}}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		client := play(t, s, easel.WithHeartbeatHook(func(h easel.Heartbeat) { heartbeats = append(heartbeats, h) }))
+		client := serveScript(t, s, easel.WithHeartbeatHook(func(h easel.Heartbeat) { heartbeats = append(heartbeats, h) }))
 		var last error
 		for render, err := range client.Watch(ctx, "gen_1") {
 			if last = err; err == nil && render.TypicalRemaining != time.Minute {
@@ -182,12 +182,12 @@ func TestWatchReturnsCauseOfCanceledContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("the result is no longer needed")
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
-			err := send(stream, update(easelv1.State_STATE_QUEUED, "e1"))
+			err := sendAll(stream, update(easelv1.State_STATE_QUEUED, "e1"))
 			<-stream.Context().Done()
 			return err
 		}}}
 		time.AfterFunc(time.Second, func() { cancel(stop) })
-		if err := lastError(play(t, s).Watch(ctx, "gen_1")); !errors.Is(err, stop) || easel.IsRetryable(err) {
+		if err := lastError(serveScript(t, s).Watch(ctx, "gen_1")); !errors.Is(err, stop) || easel.IsRetryable(err) {
 			t.Errorf("the watch ended with %v; want the cause of the cancellation, not retryable", err)
 		}
 	})
@@ -200,7 +200,7 @@ func TestUnhealthyServerReceivesNoCalls(t *testing.T) {
 				return &easelv1.ListGenerationsResponse{}, nil
 			},
 		}}
-		client := play(t, s, easel.WithAttempts(1))
+		client := serveScript(t, s, easel.WithAttempts(1))
 		for _, status := range []grpc_health_v1.HealthCheckResponse_ServingStatus{
 			grpc_health_v1.HealthCheckResponse_SERVING, grpc_health_v1.HealthCheckResponse_NOT_SERVING, grpc_health_v1.HealthCheckResponse_SERVING,
 		} {

@@ -18,8 +18,8 @@ type Filter struct {
 	Owner  string // owner of the renders; only an operator may set it
 }
 
-// message converts the filter to the message in the contract. It returns nil if every render matches.
-func (f Filter) message() *easelv1.GenerationFilter {
+// toMessage converts the filter to the message in the contract. It returns nil if every render matches.
+func (f Filter) toMessage() *easelv1.GenerationFilter {
 	if f.Model == "" && f.Owner == "" && len(f.States) == 0 && len(f.Labels) == 0 {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (f Filter) message() *easelv1.GenerationFilter {
 // the error and ends.
 func (c *Client) List(ctx context.Context, filter Filter, options ...CallOption) iter.Seq2[*Render, error] {
 	return pages(ctx, c, options, renderOf, func(ctx context.Context, token string) ([]*easelv1.Generation, string, error) {
-		page, err := c.Generations.ListGenerations(ctx, &easelv1.ListGenerationsRequest{Filter: filter.message(), PageToken: token})
+		page, err := c.Generations.ListGenerations(ctx, &easelv1.ListGenerationsRequest{Filter: filter.toMessage(), PageToken: token})
 		return page.GetGenerations(), page.GetNextPageToken(), err
 	})
 }
@@ -47,7 +47,7 @@ func pages[M, V any](ctx context.Context, c *Client, options []CallOption, value
 		for token, more := "", true; more; more = token != "" {
 			var messages []M
 			var err error
-			ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
+			ctx, _, cancel := c.applyOptions(ctx, c.readLimits(), options)
 			messages, token, err = read(ctx, token)
 			cancel()
 			if err != nil {

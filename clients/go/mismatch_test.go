@@ -19,8 +19,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// listen starts a gRPC server on a free port and returns its address.
-func listen(t *testing.T, options ...grpc.ServerOption) string {
+// startServer starts a gRPC server on a free port and returns its address.
+func startServer(t *testing.T, options ...grpc.ServerOption) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -42,8 +42,8 @@ func TestErrorDescribesAWrongAddress(t *testing.T) {
 	unresolvable := strings.Repeat("x", 64) + ".invalid" // the first label of this host name is longer than the 63 bytes that DNS allows, so the lookup fails without a query
 	for address, want := range map[string]string{
 		unresolvable + ":50051":                                   unresolvable + " does not resolve",
-		"https://" + listen(t):                                    "server does not speak TLS; use http:// in the address",
-		"http://" + listen(t, tls):                                "server closed the connection at its start; use https:// in the address if it speaks TLS",
+		"https://" + startServer(t):                               "server does not speak TLS; use http:// in the address",
+		"http://" + startServer(t, tls):                           "server closed the connection at its start; use https:// in the address if it speaks TLS",
 		"http://" + strings.TrimPrefix(encrypted.URL, "https://"): "server closed the connection at its start; use https:// in the address if it speaks TLS",
 		"https://" + strings.TrimPrefix(web.URL, "http://"):       "server does not speak TLS; use http:// in the address",
 		web.URL: "server speaks HTTP/1.1 and not gRPC; use the gRPC address of Easel",

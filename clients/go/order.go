@@ -43,7 +43,7 @@ type Placed struct {
 // Order places an order, and retries with the same key until the outcome is known. If it returns an error whose OrderOutcome is
 // OutcomeUnknown, the order may exist. Keep the key and send the order again with the same key.
 func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) (*Placed, error) {
-	ctx, o, cancel := c.begin(ctx, orderLimits, options)
+	ctx, o, cancel := c.applyOptions(ctx, orderLimits, options)
 	defer cancel()
 	request, err := order.request()
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 			return &Placed{renderOf(response.GetGeneration()), request.IdempotencyKey, response.GetReplayed()}, nil
 		}
 		again := IsRetryable(err)
-		known = ofOrder(err, request.IdempotencyKey, known)
+		known = recordOutcome(err, request.IdempotencyKey, known)
 		if !again {
 			return nil, err
 		}
@@ -75,10 +75,10 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 	}
 }
 
-// tellKey passes a key that Order created to the function hook, or logs the key if hook is nil.
-func (c *Client) tellKey(hook func(string) error, key string) error {
-	if hook != nil {
-		return hook(key)
+// tellKey passes a key that Order created to onKey, or logs the key if onKey is nil.
+func (c *Client) tellKey(onKey func(string) error, key string) error {
+	if onKey != nil {
+		return onKey(key)
 	}
 	c.logger.Info("ordering", "idempotency_key", key)
 	return nil
@@ -89,7 +89,7 @@ func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
 	if inputs == "" {
 		text, err := json.Marshal(o.Inputs)
 		if err != nil {
-			return nil, classed(&Error{Code: codes.InvalidArgument, Message: fmt.Sprintf("inputs cannot be encoded as JSON: %v", err), OrderOutcome: OutcomeNotPlacedByThisCall})
+			return nil, wrapInClass(&Error{Code: codes.InvalidArgument, Message: fmt.Sprintf("inputs cannot be encoded as JSON: %v", err), OrderOutcome: OutcomeNotPlacedByThisCall})
 		}
 		if inputs = string(text); o.Inputs == nil {
 			inputs = "{}"
@@ -100,13 +100,13 @@ func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
 	}, nil
 }
 
-// ofOrder sets the idempotency key and the outcome in err, which is the error of an attempt, and returns the outcome. The
+// recordOutcome sets the idempotency key and the outcome in err, which is the error of an attempt, and returns the outcome. The
 // outcome covers all attempts so far. If it was unknown before this attempt, it remains unknown unless the server reports
 // OutcomeNotPlaced.
-func ofOrder(err error, key string, before Outcome) Outcome {
+func recordOutcome(err error, key string, earlierOutcome Outcome) Outcome {
 	e := baseOf(err)
 	e.IdempotencyKey = key
-	if e.OrderOutcome == "" || e.OrderOutcome == OutcomeNotPlacedByThisCall && before == OutcomeUnknown {
+	if e.OrderOutcome == "" || e.OrderOutcome == OutcomeNotPlacedByThisCall && earlierOutcome == OutcomeUnknown {
 		e.OrderOutcome = OutcomeUnknown
 	}
 	return e.OrderOutcome

@@ -75,9 +75,9 @@ func Attempts(n int) CallOption { return func(c *call) { c.attempts = n } }
 
 type callKey struct{}
 
-// begin applies the options of a call and of the client to a context. The context's deadline, if any, replaces the default
-// total time.
-func (c *Client) begin(ctx context.Context, defaults limits, options []CallOption) (context.Context, *call, context.CancelFunc) {
+// applyOptions applies the options of a call and of the client to a context. The context's deadline, if any, replaces the
+// default total time.
+func (c *Client) applyOptions(ctx context.Context, defaults limits, options []CallOption) (context.Context, *call, context.CancelFunc) {
 	o := &call{limits: defaults}
 	if c.timeout > 0 && o.timeout > 0 {
 		o.timeout = c.timeout
@@ -130,7 +130,7 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	delay := min(time.Second/2<<min(a.Attempt, 8), longest)
 	a.Delay = max(delay/2+rand.N(delay), told) //nolint:gosec // jitter needs no secure random numbers
 	a.Attempt, a.Err = a.Attempt+1, err
-	a.warn()
+	a.warnIfDue()
 	a.onRetry(a.Retry)
 	timer := time.NewTimer(a.Delay)
 	defer timer.Stop()
@@ -144,21 +144,21 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	return nil
 }
 
-// unary intercepts unary calls. It converts errors to this package's error types. It retries reads, and other calls only if
-// their field resend is set. It does not retry orders, because Order does so itself.
-func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+// interceptUnary intercepts unary calls. It converts errors to this package's error types. It retries reads, and other calls
+// only if their field resend is set. It does not retry orders, because Order does so itself.
+func (c *Client) interceptUnary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	o, ok := ctx.Value(callKey{}).(*call)
 	if !ok && isRead(method) {
 		var cancel context.CancelFunc
-		ctx, o, cancel = c.begin(ctx, c.readLimits(), nil)
+		ctx, o, cancel = c.applyOptions(ctx, c.readLimits(), nil)
 		defer cancel()
 	}
 	if o == nil || !o.resend && !isRead(method) {
-		return c.typed(invoke(ctx, method, request, reply, conn, options...))
+		return c.toTypedError(invoke(ctx, method, request, reply, conn, options...))
 	}
 	a := c.attempt(&call{limits: limits{attempts: o.attempts + maxAsked}}, path.Base(method), "", "")
 	for unasked, asked := 1, 1; ; {
-		err := c.typed(invoke(ctx, method, request, reply, conn, options...))
+		err := c.toTypedError(invoke(ctx, method, request, reply, conn, options...))
 		switch {
 		case err == nil:
 			a.recordSuccess()
@@ -201,8 +201,7 @@ type warned struct {
 	last map[string]time.Time
 }
 
-// mayWarn reports whether a warning about a gRPC method is due. If it is due, the method also records the time of the
-// warning.
+// mayWarn reports whether a warning about a gRPC method is due. If it is due, mayWarn also records the time of the warning.
 func (w *warned) mayWarn(method string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,9 +215,9 @@ func (w *warned) mayWarn(method string) bool {
 	return true
 }
 
-// warn logs a warning if the call will have failed for at least five seconds when its next attempt starts. For each method, it
-// logs at most one warning per minute.
-func (a *attempts) warn() {
+// warnIfDue logs a warning if the call will have failed for at least five seconds when its next attempt starts. For each
+// method, it logs at most one warning per minute.
+func (a *attempts) warnIfDue() {
 	if a.since.IsZero() {
 		a.since = time.Now()
 	}

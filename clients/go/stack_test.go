@@ -47,9 +47,9 @@ type script struct {
 	calls     []time.Time
 }
 
-// The function creates returns one handler of CreateGeneration for each error in errs. The handler returns this error.
-// If the error is nil, the handler accepts the order.
-func creates(errs ...error) (all []func(*easelv1.CreateGenerationRequest) error) {
+// createHandlers returns one handler of CreateGeneration for each error in errs. The handler returns this error. If
+// the error is nil, the handler accepts the order.
+func createHandlers(errs ...error) (all []func(*easelv1.CreateGenerationRequest) error) {
 	for _, err := range errs {
 		all = append(all, func(*easelv1.CreateGenerationRequest) error { return err })
 	}
@@ -88,9 +88,9 @@ func (s *script) WatchEvents(request *easelv1.WatchEventsRequest, stream eventSt
 	return s.events[s.next(len(s.events))](request, stream)
 }
 
-// play serves the script s over in-memory connections until the test ends, and returns a client that is connected to
-// it.
-func play(t *testing.T, s *script, options ...easel.Option) *easel.Client {
+// serveScript serves the script s over in-memory connections until the test ends, and returns a client that is
+// connected to it.
+func serveScript(t *testing.T, s *script, options ...easel.Option) *easel.Client {
 	t.Helper()
 	pipe, server := bufconn.Listen(1<<16), grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second}))
 	easelv1.RegisterGenerationServiceServer(server, s)
@@ -114,8 +114,8 @@ func play(t *testing.T, s *script, options ...easel.Option) *easel.Client {
 	return client
 }
 
-// failed returns a gRPC error in the format of Easel's server, with RetryInfo if delay is not zero.
-func failed(code codes.Code, reason, outcome string, delay time.Duration) error {
+// serverError returns a gRPC error in the format of Easel's server, with RetryInfo if delay is not zero.
+func serverError(code codes.Code, reason, outcome string, delay time.Duration) error {
 	return failedWith(code, reason, map[string]string{"order_outcome": outcome}, delay)
 }
 

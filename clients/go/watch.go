@@ -35,7 +35,7 @@ func (c *Client) Watch(ctx context.Context, generationID string, options ...Call
 // watch implements Watch. key is the order's idempotency key, or "" if unknown.
 func (c *Client) watch(ctx context.Context, generationID, key string, options ...CallOption) iter.Seq2[*Render, error] {
 	return func(yield func(*Render, error) bool) {
-		ctx, o, cancel := c.begin(ctx, streamLimits, options)
+		ctx, o, cancel := c.applyOptions(ctx, streamLimits, options)
 		defer cancel()
 		next := &easelv1.WatchGenerationRequest{
 			GenerationId: generationID, Until: o.until, KnownEtag: o.known[generationID], HeartbeatInterval: durationpb.New(c.heartbeat),
@@ -62,13 +62,13 @@ func (c *Client) watch(ctx context.Context, generationID, key string, options ..
 // state of the 10,000 generations that changed most recently.
 func (c *Client) WatchMany(ctx context.Context, ids []string, options ...CallOption) iter.Seq2[*Render, error] {
 	return func(yield func(*Render, error) bool) {
-		ctx, o, cancel := c.begin(ctx, streamLimits, options)
+		ctx, o, cancel := c.applyOptions(ctx, streamLimits, options)
 		defer cancel()
 		known := newEtags(len(ids) > 0, o.known)
 		w := watch[*easelv1.WatchGenerationsResponse, Render]{attempts: c.attempt(o, "WatchGenerations", "", ""), endless: len(ids) == 0}
 		w.open = func(ctx context.Context) (stream[*easelv1.WatchGenerationsResponse], error) {
 			return c.Generations.WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{
-				GenerationIds: ids, Until: o.until, Filter: o.filter.message(), KnownEtags: known.latest(), HeartbeatInterval: durationpb.New(c.heartbeat),
+				GenerationIds: ids, Until: o.until, Filter: o.filter.toMessage(), KnownEtags: known.latestEtags(), HeartbeatInterval: durationpb.New(c.heartbeat),
 			})
 		}
 		w.take = func(message *easelv1.WatchGenerationsResponse) *Render {

@@ -19,8 +19,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// send sends the messages in order. It stops at the first error and returns it.
-func send[M any](stream grpc.ServerStreamingServer[M], messages ...*M) error {
+// sendAll sends the messages in order. It stops at the first error and returns it.
+func sendAll[M any](stream grpc.ServerStreamingServer[M], messages ...*M) error {
 	for _, one := range messages {
 		if err := stream.Send(one); err != nil {
 			return err
@@ -44,18 +44,18 @@ func TestWatchYieldsEachStateOnceAcrossReconnects(t *testing.T) {
 		}
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{
 			then(func(stream watchStream) error {
-				return errors.Join(send(stream, update(easelv1.State_STATE_QUEUED, "e1"), heartbeat, closing), status.Error(codes.Unavailable, "closing"))
+				return errors.Join(sendAll(stream, update(easelv1.State_STATE_QUEUED, "e1"), heartbeat, closing), status.Error(codes.Unavailable, "closing"))
 			}),
 			then(func(stream watchStream) error { // a silent server
 				<-stream.Context().Done()
 				return stream.Context().Err()
 			}),
 			then(func(stream watchStream) error {
-				return send(stream, heartbeat, update(easelv1.State_STATE_RUNNING, "e2"), update(easelv1.State_STATE_SUCCEEDED, "e3"))
+				return sendAll(stream, heartbeat, update(easelv1.State_STATE_RUNNING, "e2"), update(easelv1.State_STATE_SUCCEEDED, "e3"))
 			}),
 		}}
 		var states []easel.State
-		for render, err := range play(t, s).Watch(t.Context(), "gen_1") {
+		for render, err := range serveScript(t, s).Watch(t.Context(), "gen_1") {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,14 +85,14 @@ func TestWatchEndsWhenTheCallerLeavesTheLoop(t *testing.T) {
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{
 			func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
 				defer close(left)
-				if err := send(stream, update(easelv1.State_STATE_QUEUED, "e1")); err != nil {
+				if err := sendAll(stream, update(easelv1.State_STATE_QUEUED, "e1")); err != nil {
 					return err
 				}
 				<-stream.Context().Done()
 				return stream.Context().Err()
 			},
 		}}
-		for range play(t, s).Watch(t.Context(), "gen_1") {
+		for range serveScript(t, s).Watch(t.Context(), "gen_1") {
 			break
 		}
 		<-left
@@ -109,7 +109,7 @@ func TestRejectedHeartbeatIntervalEndsTheWatch(t *testing.T) {
 				return status.Error(codes.InvalidArgument, "scripted")
 			},
 		}}
-		if err := lastError(play(t, s, easel.WithHeartbeatInterval(0)).Watch(t.Context(), "gen_1")); status.Code(err) != codes.InvalidArgument || len(s.calls) != 1 {
+		if err := lastError(serveScript(t, s, easel.WithHeartbeatInterval(0)).Watch(t.Context(), "gen_1")); status.Code(err) != codes.InvalidArgument || len(s.calls) != 1 {
 			t.Errorf("got %d calls, want 1; the error is %v, want InvalidArgument", len(s.calls), err)
 		}
 	})

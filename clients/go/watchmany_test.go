@@ -39,7 +39,7 @@ func TestWatchManySendsKnownEtagsWhenItReconnects(t *testing.T) {
 				then := func(end error, messages ...*easelv1.WatchGenerationsResponse) func(*easelv1.WatchGenerationsRequest, manyStream) error {
 					return func(request *easelv1.WatchGenerationsRequest, stream manyStream) error {
 						known = append(known, request.GetKnownEtags())
-						return errors.Join(send(stream, messages...), end)
+						return errors.Join(sendAll(stream, messages...), end)
 					}
 				}
 				broken := status.Error(codes.Unavailable, "scripted")
@@ -50,7 +50,7 @@ func TestWatchManySendsKnownEtagsWhenItReconnects(t *testing.T) {
 				}}
 				before := map[string]string{"a": "a0"}
 				var etags []string
-				for render, err := range play(t, s).WatchMany(t.Context(), tt.named, easel.KnownEtags(before)) {
+				for render, err := range serveScript(t, s).WatchMany(t.Context(), tt.named, easel.KnownEtags(before)) {
 					if err == nil {
 						etags = append(etags, render.Etag)
 					}
@@ -75,11 +75,11 @@ func TestWatchManySendsUpToAThousandEtags(t *testing.T) {
 		s := &script{many: []func(*easelv1.WatchGenerationsRequest, manyStream) error{
 			func(_ *easelv1.WatchGenerationsRequest, stream manyStream) error {
 				for i := range 1100 {
-					if err := send(stream, manyUpdate(fmt.Sprintf("gen_%04d", i), "e1", easelv1.State_STATE_RUNNING)); err != nil {
+					if err := sendAll(stream, manyUpdate(fmt.Sprintf("gen_%04d", i), "e1", easelv1.State_STATE_RUNNING)); err != nil {
 						return err
 					}
 				}
-				return errors.Join(send(stream, manyUpdate("gen_0100", "e2", easelv1.State_STATE_FAILED), manyUpdate("gen_1099", "e2", easelv1.State_STATE_SUCCEEDED), manyUpdate("gen_1100", "e1", easelv1.State_STATE_QUEUED)),
+				return errors.Join(sendAll(stream, manyUpdate("gen_0100", "e2", easelv1.State_STATE_FAILED), manyUpdate("gen_1099", "e2", easelv1.State_STATE_SUCCEEDED), manyUpdate("gen_1100", "e1", easelv1.State_STATE_QUEUED)),
 					status.Error(codes.Unavailable, "scripted"))
 			},
 			func(request *easelv1.WatchGenerationsRequest, _ manyStream) error {
@@ -87,7 +87,7 @@ func TestWatchManySendsUpToAThousandEtags(t *testing.T) {
 				return status.Error(codes.NotFound, "scripted")
 			},
 		}}
-		for range play(t, s).WatchMany(t.Context(), nil) {
+		for range serveScript(t, s).WatchMany(t.Context(), nil) {
 		}
 		if len(known) != 1000 || known[0] != "gen_0100" || known[1] != "gen_0101" || known[2] != "gen_0102" || known[998] != "gen_1098" || known[999] != "gen_1100" {
 			t.Errorf("got %d known etags, from %s to %s; want 1000, from gen_0100 to gen_1098 and gen_1100", len(known), known[:3], known[len(known)-2:])
@@ -101,14 +101,14 @@ func TestWatchManyYieldsFinishedGenerationsOnce(t *testing.T) {
 		then := func(end error, messages ...*easelv1.WatchGenerationsResponse) func(*easelv1.WatchGenerationsRequest, manyStream) error {
 			return func(request *easelv1.WatchGenerationsRequest, stream manyStream) error {
 				known = append(known, request.GetKnownEtags())
-				return errors.Join(send(stream, messages...), end)
+				return errors.Join(sendAll(stream, messages...), end)
 			}
 		}
 		broken, end := status.Error(codes.Unavailable, "scripted"), status.Error(codes.NotFound, "scripted")
 		failed, succeeded := manyUpdate("a", "a1", easelv1.State_STATE_FAILED), manyUpdate("b", "b1", easelv1.State_STATE_SUCCEEDED)
 		s := &script{many: []func(*easelv1.WatchGenerationsRequest, manyStream) error{then(broken, failed, succeeded), then(broken, succeeded), then(end, succeeded)}}
 		var etags []string
-		for generation, err := range play(t, s).WatchMany(t.Context(), nil) {
+		for generation, err := range serveScript(t, s).WatchMany(t.Context(), nil) {
 			if err == nil {
 				etags = append(etags, generation.Etag)
 			}
