@@ -72,7 +72,7 @@ func (s *Sandbox) administer(w http.ResponseWriter, r *http.Request, route admin
 	}
 	if err != nil {
 		e := s.apiError(err)
-		_, text = Dialect{}.failure(e) // the error is formatted without the sandbox's dialect, because it is for an administrator
+		_, text = Dialect{}.encodeFailure(e) // the error is formatted without the sandbox's dialect, because it is for an administrator
 		status = e.status
 	}
 	send(w, status, "application/json", append(text, '\n'))

@@ -68,7 +68,7 @@ func (a *Audit) readEntries(from link, account int64) error {
 		var e Entry
 		var at int64
 		err := rows.Scan(&e.Kind, &e.Cents, &e.BalanceCents, &e.GenerationID, &e.Note, &at)
-		e.Time = moment(at)
+		e.Time = toTime(at)
 		a.add(e)
 		return err
 	}, `SELECT kind, cents, balance, COALESCE(public_id, ''), note, at FROM ledger
@@ -93,7 +93,7 @@ func (a *Audit) readGenerations(from link, account int64) error {
 		var created, finished, refunded int64
 		err := rows.Scan(&g.ID, &g.IdempotencyKey, &g.Model, &g.Status, &created, &finished, &refunded,
 			&g.CostCents, &g.Deleted, &g.Charges, &g.Refunds)
-		g.CreatedAt, g.FinishedAt, g.RefundedAt = moment(created), moment(finished), moment(refunded)
+		g.CreatedAt, g.FinishedAt, g.RefundedAt = toTime(created), toTime(finished), toTime(refunded)
 		a.Generations = append(a.Generations, g)
 		if g.IdempotencyKey != "" {
 			a.ChargesByIdempotencyKey[g.IdempotencyKey] += g.Charges
@@ -106,8 +106,8 @@ func (a *Audit) readGenerations(from link, account int64) error {
 		FROM generations g WHERE account = ? ORDER BY id`, account)
 }
 
-// moment converts Unix nanoseconds to a time. It converts 0 to the zero time.
-func moment(nanos int64) time.Time {
+// toTime converts Unix nanoseconds to a time. It converts 0 to the zero time.
+func toTime(nanos int64) time.Time {
 	if nanos == 0 {
 		return time.Time{}
 	}

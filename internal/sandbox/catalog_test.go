@@ -16,7 +16,7 @@ import (
 )
 
 func TestEveryRouteRejectsMissingWrongAndRevokedAPIKeys(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	revoked := sh.newKey(10)
 	if err := sh.s.RevokeKey(t.Context(), revoked); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestEveryRouteRejectsMissingWrongAndRevokedAPIKeys(t *testing.T) {
 }
 
 func TestUnknownPathsAndMethodsAreNotFound(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	for request, status := range map[string]int{
 		"GET /nothing":              404,
 		"GET /generations/":         404,
@@ -55,7 +55,7 @@ func TestUnknownPathsAndMethodsAreNotFound(t *testing.T) {
 }
 
 func TestInvalidRequestErrorNamesField(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	for _, c := range []struct{ body, field string }{
 		{`{"inputs":{"prompt":"x"}}`, "modelId"},
 		{`{"modelId":7,"inputs":{"prompt":"x"}}`, "modelId"},
@@ -96,7 +96,7 @@ func TestInvalidRequestErrorNamesField(t *testing.T) {
 }
 
 func TestInvalidOrOversizedRequestBodyIsRejected(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	for _, body := range []string{"", "null", "[]", "{", `"x"`, haiku + haiku, "\xff", strings.Replace(haiku, "sea", "\xff", 1)} {
 		sh.do("POST", "/quote", body).want(t, http.StatusBadRequest, "INVALID_JSON")
 	}
@@ -105,7 +105,7 @@ func TestInvalidOrOversizedRequestBodyIsRejected(t *testing.T) {
 }
 
 func TestModelsAcceptDefaultInputs(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	var models []map[string]any
 	if err := json.Unmarshal(sh.do("GET", "/models", "").body, &models); err != nil {
 		t.Fatal(err)
@@ -163,9 +163,9 @@ func TestGenerationListStartsWithNewest(t *testing.T) {
 }
 
 func TestAGenerationOfAnotherAPIKeyIsNotFound(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	id := sh.create(haiku)
-	sh.await(id, "succeeded")
+	sh.awaitStatus(id, "succeeded")
 	other := "Bearer " + sh.newKey(0)
 	for _, route := range []string{"GET /generations/", "GET /generations/content", "DELETE /generations/"} {
 		method, path, _ := strings.Cut(route, " ")
@@ -185,26 +185,26 @@ func TestAGenerationOfAnotherAPIKeyIsNotFound(t *testing.T) {
 }
 
 func TestContentIsReadyOnlyAfterSuccess(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	slow := open(t, sandbox.Config{Speed: 0.001})
 	queued := slow.create(small)
 	slow.do("GET", "/generations/"+queued+"/content", "").want(t, http.StatusConflict, "CONTENT_NOT_READY")
 
 	text := sh.create(haiku)
-	if got := sh.await(text, "succeeded"); got["textOutput"] == "" || got["contentUrl"] != nil {
-		t.Errorf("the succeeded text generation is %v", got)
+	if got := sh.awaitStatus(text, "succeeded"); got["textOutput"] == "" || got["contentUrl"] != nil {
+		t.Errorf("after success, the text generation is %v, want a textOutput and no contentUrl", got)
 	}
 	sh.do("GET", "/generations/"+text+"/content", "").want(t, http.StatusNotFound, "NO_CONTENT")
 
 	failed := sh.create(doomed)
-	sh.await(failed, "refunded")
+	sh.awaitStatus(failed, "refunded")
 	sh.do("GET", "/generations/"+failed+"/content", "").want(t, http.StatusNotFound, "NO_CONTENT")
 }
 
 func TestContentSupportsRangeRequests(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	id := sh.create(`{"modelId":"studio/print","inputs":{"prompt":"x"}}`) // the sandbox sends the result of this model in several parts
-	got := sh.await(id, "succeeded")
+	got := sh.awaitStatus(id, "succeeded")
 	path := strings.TrimPrefix(got["contentUrl"].(string), sh.url+sandbox.BasePath)
 	whole := sh.do("GET", path, "").want(t, 200, "")
 	if whole.header.Get("Content-Type") != "image/png" || whole.header.Get("Content-Length") != strconv.Itoa(len(whole.body)) {
@@ -232,9 +232,9 @@ func TestContentSupportsRangeRequests(t *testing.T) {
 }
 
 func TestADeletedGenerationIsNotFound(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	id := sh.create(small)
-	sh.await(id, "succeeded")
+	sh.awaitStatus(id, "succeeded")
 	if r := sh.do("DELETE", "/generations/"+id, ""); r.status != 204 || len(r.body) != 0 {
 		t.Errorf("DELETE: %d %q", r.status, r.body)
 	}
@@ -264,7 +264,7 @@ func TestRateLimitedRequestsGetRetryAfter(t *testing.T) {
 }
 
 func TestRequestsAreCountedByRoute(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	sh.do("GET", "/me", "")
 	sh.do("GET", "/me", "", "Authorization", "")
 	sh.do("GET", "/generations/a", "")

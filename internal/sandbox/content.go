@@ -16,14 +16,14 @@ import (
 // memory for only one part at a time.
 const partSize = 256 << 10
 
-// storeContent calls the function write to produce a file, stores the file in parts, and returns its size and ETag. It
-// first deletes any parts of the generation that a killed process stored.
-func (s *Sandbox) storeContent(generation int64, write func(io.Writer) error) (size int64, etag string, err error) {
+// storeContent calls writeFile to produce a file, stores the file in parts, and returns its size and ETag. It first
+// deletes any parts of the generation that a killed process stored.
+func (s *Sandbox) storeContent(generation int64, writeFile func(io.Writer) error) (size int64, etag string, err error) {
 	if err := s.dropContent(generation); err != nil {
 		return 0, "", err
 	}
 	var file bytes.Buffer
-	if err := write(&file); err != nil {
+	if err := writeFile(&file); err != nil {
 		return 0, "", err
 	}
 	number := 0
@@ -76,8 +76,8 @@ func (f *storedFile) load(number int64) error {
 	return f.db.queryRow(`SELECT bytes FROM content WHERE generation = ? AND part = ?`, f.generation, number).Scan(&f.part)
 }
 
-// content serves GET /generations/{id}/content.
-func (s *Sandbox) content(c *call) ([]byte, error) {
+// serveContent serves GET /generations/{id}/content.
+func (s *Sandbox) serveContent(c *call) ([]byte, error) {
 	g, err := findGeneration(s.db.link, c.who.id, c.id())
 	if err != nil {
 		return nil, err

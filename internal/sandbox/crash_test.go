@@ -161,7 +161,7 @@ func (c *client) surviveKill(t *testing.T, path string) {
 		group.Go(func() error {
 			for i := first; ctx.Err() == nil; i++ {
 				idempotency := fmt.Sprintf("k%d", i)
-				if id := c.order(ctx, idempotency, i); id != "" {
+				if id := c.placeOrder(ctx, idempotency, i); id != "" {
 					promises <- promise{idempotency, id}
 					if answers.Add(1) == enough {
 						time.AfterFunc(rand.N(20*time.Millisecond), cancel)
@@ -182,13 +182,13 @@ func (c *client) surviveKill(t *testing.T, path string) {
 	}
 }
 
-// order places an order and returns the generation ID, or "" if no response arrived.
-func (c *client) order(ctx context.Context, idempotency string, i int) string {
+// placeOrder places an order and returns the generation ID, or "" if no response arrived.
+func (c *client) placeOrder(ctx context.Context, idempotency string, i int) string {
 	body := haiku
 	if i%5 == 0 {
 		body = small
 	}
-	req := c.request(ctx, "POST", "/generations", body, "Idempotency-Key", idempotency)
+	req := c.newRequest(ctx, "POST", "/generations", body, "Idempotency-Key", idempotency)
 	req.Close = true
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

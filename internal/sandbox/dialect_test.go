@@ -31,7 +31,7 @@ func TestSandboxDialectsCoverEveryMemberNameRule(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newAccount(t, sandbox.Config{Dialect: d})
 			for _, body := range b.everyBody(t, d) {
-				hear(spoken, b.parse(body))
+				collectWords(spoken, b.parseJSON(body))
 			}
 		})
 	}
@@ -40,7 +40,7 @@ func TestSandboxDialectsCoverEveryMemberNameRule(t *testing.T) {
 		t.Fatalf("membernames.go has only %d rows", len(rows))
 	}
 	for row, words := range rows {
-		if unspoken[row] == "" && !slices.ContainsFunc(words, func(word string) bool { return spoken[plain(word)] }) {
+		if unspoken[row] == "" && !slices.ContainsFunc(words, func(word string) bool { return spoken[plainWord(word)] }) {
 			t.Errorf("no dialect uses a word of the rule %s: %q", row, words)
 		}
 	}
@@ -66,7 +66,7 @@ func (b *account) everyBody(t *testing.T, d sandbox.Dialect) (bodies []string) {
 	ask("POST", "/quote", `{"modelId":"studio/haiku"}`)
 	ask("POST", "/generations", haiku, "Idempotency-Key", " ")
 	for _, order := range []string{haiku, small, doomed} {
-		id := id(b.parse(ask("POST", "/generations", order)), d)
+		id := recordID(b.parseJSON(ask("POST", "/generations", order)), d)
 		ask("GET", "/generations/"+id+"/content", "")
 		for range 25 {
 			time.Sleep(time.Second)
@@ -86,8 +86,8 @@ func (b *account) everyBody(t *testing.T, d sandbox.Dialect) (bodies []string) {
 	return bodies
 }
 
-// parse decodes a JSON body. If the body is not JSON, parse returns it as a string.
-func (b *account) parse(body string) any {
+// parseJSON decodes a JSON body. If the body is not JSON, parseJSON returns it as a string.
+func (b *account) parseJSON(body string) any {
 	var v any
 	dec := json.NewDecoder(strings.NewReader(body))
 	dec.UseNumber()
@@ -97,27 +97,27 @@ func (b *account) parse(body string) any {
 	return v
 }
 
-// hear adds all member names and strings in v to spoken. It splits them at dots, and adds each part.
-func hear(spoken map[string]bool, v any) {
+// collectWords adds all member names and strings in v to spoken. It splits them at dots, and adds each part.
+func collectWords(spoken map[string]bool, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, value := range v {
-			hear(spoken, name)
-			hear(spoken, value)
+			collectWords(spoken, name)
+			collectWords(spoken, value)
 		}
 	case []any:
 		for _, item := range v {
-			hear(spoken, item)
+			collectWords(spoken, item)
 		}
 	case string:
 		for part := range strings.SplitSeq(v, ".") {
-			spoken[plain(part)] = true
+			spoken[plainWord(part)] = true
 		}
 	}
 }
 
-// plain converts a word to lower case and removes its separators.
-func plain(word string) string {
+// plainWord converts a word to lower case and removes its separators.
+func plainWord(word string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(word))
 }
 
@@ -159,8 +159,8 @@ func readingRules(t *testing.T) map[string][]string {
 	return rows
 }
 
-// id returns the ID of a record from a sandbox with the dialect d.
-func id(record any, d sandbox.Dialect) string { return fmt.Sprint(unwrap(record)[d.Word("id")]) }
+// recordID returns the ID of a record from a sandbox with the dialect d.
+func recordID(record any, d sandbox.Dialect) string { return fmt.Sprint(unwrap(record)[d.Word("id")]) }
 
 // unwrap returns v as a record. If v has only one member, and the value of this member is an object, unwrap returns the
 // object.
@@ -200,11 +200,11 @@ func TestNumericIDsHaveSixteenDigits(t *testing.T) {
 }
 
 func TestDialectWithoutRangesReturnsWholeFile(t *testing.T) {
-	cfg := fast()
+	cfg := fastConfig()
 	cfg.Dialect.NoRange = true
 	sh := open(t, cfg)
 	id := sh.create(small)
-	sh.await(id, "succeeded")
+	sh.awaitStatus(id, "succeeded")
 	r := sh.do("GET", "/generations/"+id+"/content", "", "Range", "bytes=5-9").want(t, 200, "PNG")
 	if r.header.Get("Content-Range") != "" || r.header.Get("ETag") == "" {
 		t.Errorf("the headers are %v", r.header)

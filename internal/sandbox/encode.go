@@ -11,8 +11,8 @@ import (
 // record is a JSON object. Its members have their default names until a dialect renames them.
 type record map[string]any
 
-// account returns the body of GET /me.
-func (d Dialect) account(who account, balance, spent int64) []byte {
+// encodeAccount returns the body of GET /me.
+func (d Dialect) encodeAccount(who account, balance, spent int64) []byte {
 	out := record{"name": who.name, "balanceCents": balance, "currency": "EUR", "spentTodayCents": spent}
 	if who.dailyCap > 0 {
 		out["dailyCapCents"] = who.dailyCap
@@ -20,25 +20,25 @@ func (d Dialect) account(who account, balance, spent int64) []byte {
 	if d.ExtraMembers {
 		out["accountId"], out["organization"] = who.id, record{"id": "org_7", "name": "Studio"}
 	}
-	return d.wrap("account", d.renameMembers(out))
+	return d.wrapRecord("account", d.renameMembers(out))
 }
 
-// models returns the body of GET /models, which contains all models without their input fields.
-func (d Dialect) models(list []*model) []byte {
+// encodeModels returns the body of GET /models, which contains all models without their input fields.
+func (d Dialect) encodeModels(list []*model) []byte {
 	keyed, items := record{}, make([]record, 0, len(list))
 	for _, m := range list {
 		one := record{"id": m.id, "name": m.name, d.Word("description"): m.description, "type": m.kind}
 		keyed[m.id], items = one, append(items, one)
 	}
 	if d.Keyed {
-		return encode(keyed)
+		return encodeJSON(keyed)
 	}
 	return d.wrapList("models", items)
 }
 
 // modelDetail returns the body of the response to GET /models/detail.
 func (d Dialect) modelDetail(m *model) []byte {
-	return d.wrap("model", record{
+	return d.wrapRecord("model", record{
 		"id": m.id, "name": m.name, d.Word("description"): m.description, "type": m.kind, d.Word("inputFields"): d.fields(m.fields),
 	})
 }
@@ -102,25 +102,25 @@ func (d Dialect) allowed(values []string) any {
 	return objects
 }
 
-// price returns the body of the response to POST /quote.
-func (d Dialect) price(cents int64) []byte {
+// encodePrice returns the body of the response to POST /quote.
+func (d Dialect) encodePrice(cents int64) []byte {
 	switch d.Price {
 	case PriceUnit:
-		return encode(record{"price": cents, "unit": "cents", "currencyCode": "EUR"})
+		return encodeJSON(record{"price": cents, "unit": "cents", "currencyCode": "EUR"})
 	case PriceNumber:
-		return encode(cents)
+		return encodeJSON(cents)
 	}
-	return d.wrap("quote", d.renameMembers(record{"priceCents": cents}))
+	return d.wrapRecord("quote", d.renameMembers(record{"priceCents": cents}))
 }
 
 func (d Dialect) generation(g generation, base string) []byte {
-	return d.wrap("generation", d.renameMembers(d.members(g, base)))
+	return d.wrapRecord("generation", d.renameMembers(d.defaultMembers(g, base)))
 }
 
 func (d Dialect) generations(list []generation, base string) []byte {
 	items := make([]record, 0, len(list))
 	for _, g := range list {
-		one := d.members(g, base)
+		one := d.defaultMembers(g, base)
 		if d.SparseList {
 			for _, name := range []string{"inputs", "costCents", "contentUrl", "textOutput", "failureReason"} {
 				delete(one, name)
@@ -131,9 +131,9 @@ func (d Dialect) generations(list []generation, base string) []byte {
 	return d.wrapList("generations", items)
 }
 
-// members returns a generation as a JSON object whose members have their default names. The member contentUrl
+// defaultMembers returns a generation as a JSON object whose members have their default names. The member contentUrl
 // starts with base, the catalog's base URL.
-func (d Dialect) members(g generation, base string) record {
+func (d Dialect) defaultMembers(g generation, base string) record {
 	out := record{
 		"modelId": g.model, "inputs": json.RawMessage(g.inputs), "costCents": g.cost, "id": g.publicID, "status": d.status(g),
 	}
@@ -183,29 +183,29 @@ func (d Dialect) time(nanos int64) any {
 	return at.Format(time.RFC3339Nano)
 }
 
-// wrap encodes a record in the dialect's shape for records. In ShapeNamed, the record is the value of a member with
-// the given default name.
-func (d Dialect) wrap(name string, one record) []byte {
+// wrapRecord encodes a record in the dialect's shape for records. In ShapeNamed, the record is the value of a member
+// with the given default name.
+func (d Dialect) wrapRecord(name string, one record) []byte {
 	switch d.Record {
 	case ShapeNamed:
-		return encode(record{name: one})
+		return encodeJSON(record{name: one})
 	case ShapeData, ShapePage:
-		return encode(record{"data": one})
+		return encodeJSON(record{"data": one})
 	}
-	return encode(one)
+	return encodeJSON(one)
 }
 
 // wrapList encodes records in the dialect's shape for lists.
 func (d Dialect) wrapList(name string, items []record) []byte {
 	switch d.List {
 	case ShapeNamed:
-		return encode(record{name: items})
+		return encodeJSON(record{name: items})
 	case ShapeData:
-		return encode(record{"data": items})
+		return encodeJSON(record{"data": items})
 	case ShapePage:
-		return encode(record{"items": items, "total": len(items)})
+		return encodeJSON(record{"items": items, "total": len(items)})
 	}
-	return encode(items)
+	return encodeJSON(items)
 }
 
 // renameMembers returns a copy of a record in which the members have the dialect's names. It does not rename members of
@@ -218,8 +218,8 @@ func (d Dialect) renameMembers(in record) record {
 	return out
 }
 
-// failure returns the body of the response for an error, and the body's content type.
-func (d Dialect) failure(e *apiError) (contentType string, body []byte) {
+// encodeFailure returns the body of the response for an error, and the body's content type.
+func (d Dialect) encodeFailure(e *apiError) (contentType string, body []byte) {
 	out := record{"code": e.code, "message": e.message}
 	detail := func(name string, value any) {
 		if e.field != "" {
@@ -233,7 +233,7 @@ func (d Dialect) failure(e *apiError) (contentType string, body []byte) {
 	case ErrorProblem:
 		out = record{"code": e.code, "type": "about:blank", "title": http.StatusText(e.status), "status": e.status, "detail": e.message}
 		detail("errors", []record{{"field": e.field, "message": e.message}})
-		return "application/problem+json", encode(out)
+		return "application/problem+json", encodeJSON(out)
 	case ErrorKeyed:
 		out = record{"errorCode": e.code, "title": e.message}
 		detail("errors", record{"body." + e.field: e.message})
@@ -242,12 +242,12 @@ func (d Dialect) failure(e *apiError) (contentType string, body []byte) {
 	default:
 		detail("details", record{"field": e.field})
 	}
-	return "application/json", encode(out)
+	return "application/json", encodeJSON(out)
 }
 
-// encode encodes a value as JSON. Encoding cannot fail: every value passed to encode has a type that JSON supports,
-// and inputs are valid JSON from the request.
-func encode(v any) []byte {
+// encodeJSON encodes a value as JSON. Encoding cannot fail: every value passed to encodeJSON has a type that JSON
+// supports, and inputs are valid JSON from the request.
+func encodeJSON(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(err)

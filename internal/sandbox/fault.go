@@ -136,11 +136,11 @@ func (f Fault) Validate() error {
 		return invalid("drip", "must not be negative")
 	case f.CutAfter < 0:
 		return invalid("cutAfter", "must not be negative")
-	case !f.AfterCommit && !f.replacesResponse() && !f.alters() && f.Delay == 0 && len(f.Header) == 0:
+	case !f.AfterCommit && !f.replacesResponse() && !f.altersResponse() && f.Delay == 0 && len(f.Header) == 0:
 		return invalid("fault", "it has no effect; GET %s lists the fields with an effect", AdminPath)
 	case f.AfterCommit && !f.replacesResponse():
 		return invalid("afterCommit", "needs hang, reset, redirect, oversize, status or body")
-	case f.replacesResponse() && f.alters():
+	case f.replacesResponse() && f.altersResponse():
 		return invalid("set", "set, contentLengthDelta, drip and cut alter the true response, which this fault replaces")
 	}
 	return nil
@@ -177,9 +177,9 @@ func (s *Sandbox) Faults() []FaultStatus {
 	return list
 }
 
-// fault counts a request, and returns the fault that affects it, or nil if no fault does. template is the template of the
+// nextFault counts a request, and returns the fault that affects it, or nil if no fault does. template is the template of the
 // request's route, and key is the request's API key.
-func (s *Sandbox) fault(template, key string) *Fault {
+func (s *Sandbox) nextFault(template, key string) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests[template]++
@@ -203,8 +203,8 @@ func (f *Fault) replacesResponse() bool {
 	return f.Hang || f.Reset || f.Redirect != "" || f.Oversize > 0 || f.Status != 0 || f.Body != ""
 }
 
-// Fault.alters reports whether the fault changes the handler's response.
-func (f *Fault) alters() bool {
+// altersResponse reports whether the fault changes the handler's response.
+func (f *Fault) altersResponse() bool {
 	return f.Set != nil || f.ContentLengthDelta != 0 || f.Drip != 0 || f.Cut
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// inject activates a fault, which must fire before the test ends.
-func (sh *account) inject(f sandbox.Fault) *sandbox.Injected {
+// injectFault activates a fault, which must fire before the test ends.
+func (sh *account) injectFault(f sandbox.Fault) *sandbox.Injected {
 	sh.t.Helper()
 	fault := sh.s.Inject(f)
 	sh.t.Cleanup(func() {
@@ -31,8 +31,8 @@ func (sh *account) inject(f sandbox.Fault) *sandbox.Injected {
 }
 
 func TestInjectedFaultReplacesHandlerResponse(t *testing.T) {
-	sh := open(t, fast())
-	sh.inject(sandbox.Fault{
+	sh := open(t, fastConfig())
+	sh.injectFault(sandbox.Fault{
 		Route: "POST /generations", Count: 1, Status: 503, Body: "<h1>no</h1>",
 		Header: map[string]string{"Content-Type": "text/html", "Retry-After": "in a while"},
 	})
@@ -57,10 +57,10 @@ func TestResponseCanBeLostAfterCommit(t *testing.T) {
 		"no id":      {Body: `{"status":"queued"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sh := open(t, fast())
+			sh := open(t, fastConfig())
 			f.Route, f.AfterCommit, f.Count = "POST /generations", true, 1
-			fault := sh.inject(f)
-			lost, err := sh.try("POST", "/generations", haiku, "Idempotency-Key", "k")
+			fault := sh.injectFault(f)
+			lost, err := sh.trySend("POST", "/generations", haiku, "Idempotency-Key", "k")
 			if name == "reset" && err == nil {
 				t.Errorf("a response arrived: %s", lost.body)
 			}
@@ -74,9 +74,9 @@ func TestResponseCanBeLostAfterCommit(t *testing.T) {
 }
 
 func TestResetBeforeHandlerCreatesNoGeneration(t *testing.T) {
-	sh := open(t, fast())
-	sh.inject(sandbox.Fault{Reset: true, Count: 1})
-	if r, err := sh.try("POST", "/generations", haiku); err == nil {
+	sh := open(t, fastConfig())
+	sh.injectFault(sandbox.Fault{Reset: true, Count: 1})
+	if r, err := sh.trySend("POST", "/generations", haiku); err == nil {
 		t.Errorf("a response arrived: %d", r.status)
 	}
 	if n := len(sh.audit().Generations); n != 0 {
@@ -85,35 +85,35 @@ func TestResetBeforeHandlerCreatesNoGeneration(t *testing.T) {
 }
 
 func TestDelayedCreateCompletesAfterClientDisconnects(t *testing.T) {
-	sh := open(t, fast())
-	slow := sh.inject(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: sandbox.Delay(100 * time.Millisecond)})
+	sh := open(t, fastConfig())
+	slow := sh.injectFault(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: sandbox.Delay(100 * time.Millisecond)})
 	sh.leaveWhen(slow, 1, http.MethodPost, "/generations", "k")
 	proctest.Eventually(t, 20*time.Second, "charge", func() bool { return sh.audit().ChargesByIdempotencyKey["k"] == 1 })
 	sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "")
 }
 
 func TestHangingRequestEndsWhenClientDisconnects(t *testing.T) {
-	sh := open(t, fast())
-	fault := sh.inject(sandbox.Fault{Hang: true, Count: 2})
+	sh := open(t, fastConfig())
+	fault := sh.injectFault(sandbox.Fault{Hang: true, Count: 2})
 	sh.leaveWhen(fault, 1, http.MethodGet, "/generations", "")
 	sh.leaveWhen(fault, 2, http.MethodPost, "/generations", "")
 	sh.do("GET", "/generations", "").want(t, 200, "")
 } // the server's Close returns only after all handlers have ended
 
 // leaveWhen sends a request and disconnects once the fault has fired the given number of times.
-func (sh *account) leaveWhen(fault *sandbox.Injected, fired int, method, path, idempotency string) {
+func (sh *account) leaveWhen(fault *sandbox.Injected, firedCount int, method, path, idempotency string) {
 	sh.t.Helper()
 	ctx, leave := context.WithCancel(sh.t.Context())
 	defer leave()
 	ended := make(chan error, 1)
 	go func() {
-		res, err := sh.c.Do(sh.request(ctx, method, path, haiku, "Idempotency-Key", idempotency))
+		res, err := sh.c.Do(sh.newRequest(ctx, method, path, haiku, "Idempotency-Key", idempotency))
 		if err == nil {
 			res.Body.Close()
 		}
 		ended <- err
 	}()
-	proctest.Eventually(sh.t, 20*time.Second, "fault", func() bool { return fault.Fired() == fired })
+	proctest.Eventually(sh.t, 20*time.Second, "fault", func() bool { return fault.Fired() == firedCount })
 	leave()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		sh.t.Errorf("%s %s returned the error %v, want context.Canceled", method, path, err)
@@ -121,13 +121,13 @@ func (sh *account) leaveWhen(fault *sandbox.Injected, fired int, method, path, i
 }
 
 func TestCloseEndsRequestsHeldByFaults(t *testing.T) {
-	sh := open(t, fast())
-	hang := sh.inject(sandbox.Fault{Route: "GET /me", Hang: true})
-	slow := sh.inject(sandbox.Fault{Route: "GET /models", Delay: sandbox.Delay(time.Hour)})
+	sh := open(t, fastConfig())
+	hang := sh.injectFault(sandbox.Fault{Route: "GET /me", Hang: true})
+	slow := sh.injectFault(sandbox.Fault{Route: "GET /models", Delay: sandbox.Delay(time.Hour)})
 	ended := make(chan error, 2)
 	for _, path := range []string{"/me", "/models"} {
 		go func() {
-			_, err := sh.try("GET", path, "")
+			_, err := sh.trySend("GET", path, "")
 			ended <- err
 		}()
 	}
@@ -142,7 +142,7 @@ func TestCloseEndsRequestsHeldByFaults(t *testing.T) {
 
 // reopen replaces a sandbox that the test has closed, because the cleanup of the test audits the sandbox.
 func (sh *account) reopen() {
-	s, err := sandbox.Open(fast())
+	s, err := sandbox.Open(fastConfig())
 	if err != nil {
 		sh.t.Fatal(err)
 	}
@@ -151,9 +151,9 @@ func (sh *account) reopen() {
 }
 
 func TestRedirectFaultSetsLocation(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	for status, want := range map[int]int{0: 302, 301: 301, 302: 302, 303: 303, 307: 307, 308: 308} {
-		sh.inject(sandbox.Fault{Count: 1, Redirect: "http://other.example:81/x", Status: status})
+		sh.injectFault(sandbox.Fault{Count: 1, Redirect: "http://other.example:81/x", Status: status})
 		r := sh.do("GET", "/me", "")
 		if r.header.Get("Location") != "http://other.example:81/x" || r.status != want {
 			t.Errorf("fault with status %d: got status %d and the location %q", status, r.status, r.header.Get("Location"))
@@ -162,65 +162,65 @@ func TestRedirectFaultSetsLocation(t *testing.T) {
 }
 
 func TestOversizeFaultReturnsLargeValidJSON(t *testing.T) {
-	sh := open(t, fast())
-	sh.inject(sandbox.Fault{Oversize: 8 << 20})
+	sh := open(t, fastConfig())
+	sh.injectFault(sandbox.Fault{Oversize: 8 << 20})
 	r := sh.do("GET", "/generations", "").want(t, 200, "")
 	if len(r.body) != 8<<20+2 || !json.Valid(r.body) {
 		t.Errorf("got %d bytes, want %d bytes of valid JSON", len(r.body), 8<<20+2)
 	}
 }
 
-// content creates a generation whose result is a file, waits until it has succeeded, and returns the path
+// createContent creates a generation whose result is a file, waits until it has succeeded, and returns the path
 // and the bytes of the file.
-func (sh *account) content() (path string, whole []byte) {
+func (sh *account) createContent() (path string, whole []byte) {
 	id := sh.create(small)
-	sh.await(id, "succeeded")
+	sh.awaitStatus(id, "succeeded")
 	path = "/generations/" + id + "/content"
 	return path, sh.do("GET", path, "").body
 }
 
 func TestResponseBodyCanBeCutAtAnyOffset(t *testing.T) {
-	sh := open(t, fast())
-	path, whole := sh.content()
+	sh := open(t, fastConfig())
+	path, whole := sh.createContent()
 	for _, at := range []int{0, 1, 1000, len(whole) - 1} {
-		sh.inject(sandbox.Fault{Route: "GET /generations/{id}/content", Count: 1, Cut: true, CutAfter: int64(at)})
-		r, err := sh.try("GET", path, "")
+		sh.injectFault(sandbox.Fault{Route: "GET /generations/{id}/content", Count: 1, Cut: true, CutAfter: int64(at)})
+		r, err := sh.trySend("GET", path, "")
 		if !errors.Is(err, io.ErrUnexpectedEOF) || string(r.body) != string(whole[:at]) {
 			t.Errorf("cut at %d: %d bytes, %v", at, len(r.body), err)
 		}
 	}
-	sh.inject(sandbox.Fault{Route: "DELETE /generations/{id}", Count: 1, Cut: true})
-	if _, err := sh.try("DELETE", strings.TrimSuffix(path, "/content"), ""); err == nil {
+	sh.injectFault(sandbox.Fault{Route: "DELETE /generations/{id}", Count: 1, Cut: true})
+	if _, err := sh.trySend("DELETE", strings.TrimSuffix(path, "/content"), ""); err == nil {
 		t.Log("the head of the response arrived before the cut") // not a failure: the response to this request has no body, so the client may not notice the cut
 	}
 	sh.do("GET", path, "").want(t, 404, "")
 }
 
 func TestContentLengthFaultCanBeTooLargeOrTooSmall(t *testing.T) {
-	sh := open(t, fast())
-	path, whole := sh.content()
-	sh.inject(sandbox.Fault{Route: "GET /generations/{id}/content", Count: 1, ContentLengthDelta: 7})
-	if r, err := sh.try("GET", path, ""); !errors.Is(err, io.ErrUnexpectedEOF) || len(r.body) != len(whole) {
+	sh := open(t, fastConfig())
+	path, whole := sh.createContent()
+	sh.injectFault(sandbox.Fault{Route: "GET /generations/{id}/content", Count: 1, ContentLengthDelta: 7})
+	if r, err := sh.trySend("GET", path, ""); !errors.Is(err, io.ErrUnexpectedEOF) || len(r.body) != len(whole) {
 		t.Errorf("Content-Length above the size: read %d of %d bytes, %v", len(r.body), len(whole), err)
 	}
-	sh.inject(sandbox.Fault{Route: "GET /generations/{id}/content", Count: 1, ContentLengthDelta: -7})
-	if r, err := sh.try("GET", path, ""); err != nil || len(r.body) != len(whole)-7 {
+	sh.injectFault(sandbox.Fault{Route: "GET /generations/{id}/content", Count: 1, ContentLengthDelta: -7})
+	if r, err := sh.trySend("GET", path, ""); err != nil || len(r.body) != len(whole)-7 {
 		t.Errorf("Content-Length below the size: read %d of %d bytes, %v", len(r.body), len(whole), err)
 	}
 }
 
 func TestResponseBodyCanBeSentSlowly(t *testing.T) {
-	sh := open(t, fast())
-	sh.inject(sandbox.Fault{Route: "GET /me", Count: 1, Drip: 2000})
+	sh := open(t, fastConfig())
+	sh.injectFault(sandbox.Fault{Route: "GET /me", Count: 1, Drip: 2000})
 	start := time.Now()
 	r := sh.do("GET", "/me", "").want(t, 200, "balanceCents")
 	if least := time.Duration(len(r.body)) * time.Second / 2000; time.Since(start) < least {
 		t.Errorf("%d bytes took %s, less than %s", len(r.body), time.Since(start), least)
 	}
-	sh.inject(sandbox.Fault{Route: "GET /me", Count: 1, Drip: 1})
+	sh.injectFault(sandbox.Fault{Route: "GET /me", Count: 1, Drip: 1})
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	res, err := sh.c.Do(sh.request(ctx, "GET", "/me", ""))
+	res, err := sh.c.Do(sh.newRequest(ctx, "GET", "/me", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,10 +235,10 @@ func TestResponseBodyCanBeSentSlowly(t *testing.T) {
 }
 
 func TestFaultCanChangeResponseMembers(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	id := sh.create(haiku)
-	sh.await(id, "succeeded")
-	sh.inject(sandbox.Fault{Set: map[string]any{"status": "sleeping", "id": nil}, Count: 2})
+	sh.awaitStatus(id, "succeeded")
+	sh.injectFault(sandbox.Fault{Set: map[string]any{"status": "sleeping", "id": nil}, Count: 2})
 	one := sh.do("GET", "/generations/"+id, "").record(t)
 	if _, has := one["id"]; has || one["status"] != "sleeping" || one["textOutput"] == nil {
 		t.Errorf("the changed record is %v, want no id and the status sleeping", one)
@@ -246,13 +246,13 @@ func TestFaultCanChangeResponseMembers(t *testing.T) {
 	if body := sh.do("GET", "/generations", "").body; !strings.Contains(string(body), `"status":"sleeping"`) {
 		t.Errorf("the list lacks the status sleeping: %s", body)
 	}
-	sh.await(id, "succeeded")
+	sh.awaitStatus(id, "succeeded")
 }
 
 func TestFaultAffectsOnlyMatchingRequests(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	other := "Bearer " + sh.newKey(1)
-	sh.inject(sandbox.Fault{Name: "mine", Route: "GET /me", Key: sh.key, Skip: 1, Count: 2, Status: 500})
+	sh.injectFault(sandbox.Fault{Name: "mine", Route: "GET /me", Key: sh.key, Skip: 1, Count: 2, Status: 500})
 	var got []int
 	for range 5 {
 		got = append(got, sh.do("GET", "/me", "").status, sh.do("GET", "/me", "", "Authorization", other).status)
@@ -267,8 +267,8 @@ func TestFaultAffectsOnlyMatchingRequests(t *testing.T) {
 }
 
 func TestFaultsFireRandomlyUntilRemoved(t *testing.T) {
-	sh := open(t, fast())
-	some := sh.inject(sandbox.Fault{Probability: 0.5, Status: 500})
+	sh := open(t, fastConfig())
+	some := sh.injectFault(sandbox.Fault{Probability: 0.5, Status: 500})
 	for range 100 {
 		sh.do("GET", "/models", "")
 	}
@@ -277,7 +277,7 @@ func TestFaultsFireRandomlyUntilRemoved(t *testing.T) {
 	}
 	some.Remove()
 	sh.do("GET", "/models", "").want(t, 200, "")
-	always := sh.inject(sandbox.Fault{Status: 500})
+	always := sh.injectFault(sandbox.Fault{Status: 500})
 	sh.do("GET", "/models", "").want(t, 500, "")
 	sh.s.ClearFaults()
 	sh.do("GET", "/models", "").want(t, 200, "")
@@ -303,7 +303,7 @@ func TestInvalidFaultIsRejected(t *testing.T) {
 }
 
 func TestKeysAndFaultsAreManagedOverHTTP(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	admin := httptest.NewServer(sh.s.AdminHandler())
 	defer admin.Close()
 	send := func(method, path, body string) reply {
@@ -357,7 +357,7 @@ func TestKeysAndFaultsAreManagedOverHTTP(t *testing.T) {
 }
 
 func TestAdminIndexListsRoutesAndFaultFields(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	admin := sh.s.AdminHandler()
 	ask := func(method, path, body string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()

@@ -59,10 +59,10 @@ func findGeneration(from link, account int64, publicID string) (generation, erro
 	return g, err
 }
 
-// create charges an account for a new generation and queues the generation, in one transaction. If the idempotency key was used
-// before, create charges nothing. It then returns the earlier generation and true, or an error if the earlier order differs
-// from o.
-func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generation, replayed bool, err error) {
+// insertGeneration charges an account for a new generation and queues the generation, in one transaction. If the idempotency
+// key was used before, insertGeneration charges nothing. It then returns the earlier generation and true, or an error if the
+// earlier order differs from o.
+func (s *Sandbox) insertGeneration(who account, o order, idempotencyKey string) (g generation, replayed bool, err error) {
 	scope := int64(0)
 	if s.cfg.Repeats.PerAPIKey {
 		scope = who.key
@@ -93,7 +93,7 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	if err != nil || replayed {
 		return g, replayed, err
 	}
-	s.schedule(g.id, g.due)
+	s.scheduleStep(g.id, g.due)
 	return g, false, nil
 }
 
@@ -120,7 +120,7 @@ func sameRequest(g generation, o order) error {
 // newGeneration returns a generation with a random ID and duration. It does not store the generation. The generation will fail
 // if its prompt contains [fail], and otherwise with the probability Config.FailureRate.
 func (s *Sandbox) newGeneration(who account, o order) generation {
-	takes := s.scaled(s.random.duration(o.model.pace))
+	takes := s.scaleDuration(s.random.duration(o.model.pace))
 	now := time.Now()
 	g := generation{
 		account: who.id, publicID: "gen_" + s.random.token(20), hash: o.hash, model: o.model.id, inputs: o.inputs,
@@ -139,8 +139,8 @@ func (s *Sandbox) newGeneration(who account, o order) generation {
 	return g
 }
 
-// Sandbox.scaled returns a duration divided by the sandbox's speed.
-func (s *Sandbox) scaled(d time.Duration) time.Duration {
+// scaleDuration returns a duration divided by the sandbox's speed.
+func (s *Sandbox) scaleDuration(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / s.cfg.Speed)
 }
 
@@ -151,8 +151,8 @@ func insertGeneration(tx link, g generation, scope int64, idempotencyKey string)
 		g.cost, g.state, g.failsWith, g.created, g.starts, g.due))
 }
 
-// recent returns an account's newest generations, newest first. Their number is limited by the dialect's ListLimit.
-func (s *Sandbox) recent(account int64) (list []generation, err error) {
+// recentGenerations returns an account's newest generations, newest first. Their number is limited by the dialect's ListLimit.
+func (s *Sandbox) recentGenerations(account int64) (list []generation, err error) {
 	err = s.db.forEachRow(func(rows *sql.Rows) error {
 		g, err := scanGeneration(rows)
 		list = append(list, g)
@@ -162,9 +162,9 @@ func (s *Sandbox) recent(account int64) (list []generation, err error) {
 	return list, err
 }
 
-// delete marks a generation as deleted, and deletes its stored file. An unfinished generation is not refunded. A failed
-// generation whose refund is pending is refunded immediately.
-func (s *Sandbox) delete(account int64, publicID string) error {
+// removeGeneration marks a generation as deleted, and deletes its stored file. An unfinished generation is not refunded. A
+// failed generation whose refund is pending is refunded immediately.
+func (s *Sandbox) removeGeneration(account int64, publicID string) error {
 	return s.db.tx(func(tx link) error {
 		g, err := findGeneration(tx, account, publicID)
 		if err != nil {

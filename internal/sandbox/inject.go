@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// applyFault serves a request to which the fault f applies. serve is the handler that serves the request if there is no
+// applyFault serves a request to which the fault f applies. normalHandler is the handler that serves the request if there is no
 // fault.
-func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, normalHandler http.HandlerFunc) {
 	bufferBody(r)
 	if f.Delay > 0 {
 		s.sleep(time.Duration(f.Delay), nil)
 	}
 	if !f.replacesResponse() {
-		s.alterResponse(f, w, r, serve)
+		s.alterResponse(f, w, r, normalHandler)
 		return
 	}
 	if f.AfterCommit {
-		serve(&buffer{head: http.Header{}}, r) // process the request, but discard the response
+		normalHandler(&buffer{head: http.Header{}}, r) // process the request, but discard the response
 	}
-	s.respond(f, w, r)
+	s.sendResponse(f, w, r)
 }
 
-// respond sends the fault's response, which replaces the handler's response.
-func (s *Sandbox) respond(f *Fault, w http.ResponseWriter, r *http.Request) {
+// sendResponse sends the fault's response, which replaces the handler's response.
+func (s *Sandbox) sendResponse(f *Fault, w http.ResponseWriter, r *http.Request) {
 	f.addHeader(w.Header())
 	switch {
 	case f.Hang:
@@ -38,22 +38,22 @@ func (s *Sandbox) respond(f *Fault, w http.ResponseWriter, r *http.Request) {
 		}
 		panic(http.ErrAbortHandler)
 	case f.Reset:
-		reset(w)
+		resetConnection(w)
 	case f.Redirect != "":
 		w.Header().Set("Location", f.Redirect)
 		w.WriteHeader(cmp.Or(f.Status, http.StatusFound))
 	case f.Oversize > 0:
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(cmp.Or(f.Status, http.StatusOK))
-		write(w, []byte(`"`))
+		writePart(w, []byte(`"`))
 		_, _ = io.CopyN(w, letters{}, f.Oversize) // the client may have disconnected
-		write(w, []byte(`"`))
+		writePart(w, []byte(`"`))
 	default:
 		if w.Header().Get("Content-Type") == "" {
 			w.Header().Set("Content-Type", "application/json")
 		}
 		w.WriteHeader(cmp.Or(f.Status, http.StatusOK))
-		write(w, []byte(f.Body))
+		writePart(w, []byte(f.Body))
 	}
 }
 
@@ -88,8 +88,8 @@ func (s *Sandbox) sleep(d time.Duration, canceled <-chan struct{}) {
 	}
 }
 
-// reset aborts the connection with a TCP reset. Unsent bytes are lost.
-func reset(w http.ResponseWriter) {
+// resetConnection aborts the connection with a TCP reset. Unsent bytes are lost.
+func resetConnection(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil { // an HTTP/2 connection can't be hijacked
 		panic(http.ErrAbortHandler)
@@ -100,8 +100,8 @@ func reset(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// write writes a part of a response. It ignores errors, because the client may have disconnected.
-func write(w io.Writer, p []byte) { _, _ = w.Write(p) }
+// writePart writes a part of a response. It ignores errors, because the client may have disconnected.
+func writePart(w io.Writer, p []byte) { _, _ = w.Write(p) }
 
 // alterResponse sends the handler's response, altered by the fault.
 func (s *Sandbox) alterResponse(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
@@ -119,22 +119,22 @@ func (s *Sandbox) alterResponse(f *Fault, w http.ResponseWriter, r *http.Request
 	}
 	w.WriteHeader(kept.status)
 	if cut := int(f.CutAfter); f.Cut && cut <= len(body) {
-		s.send(f, w, r, body[:cut])
+		s.sendBody(f, w, r, body[:cut])
 		_ = http.NewResponseController(w).Flush() // an error can be ignored, because the connection is aborted next
 		panic(http.ErrAbortHandler)
 	}
-	s.send(f, w, r, body)
+	s.sendBody(f, w, r, body)
 }
 
-// send sends a body. If f.Drip is set, it sends that number of bytes per second.
-func (s *Sandbox) send(f *Fault, w http.ResponseWriter, r *http.Request, body []byte) {
+// sendBody sends a body. If f.Drip is set, it sends that number of bytes per second.
+func (s *Sandbox) sendBody(f *Fault, w http.ResponseWriter, r *http.Request, body []byte) {
 	if f.Drip == 0 {
-		write(w, body)
+		writePart(w, body)
 		return
 	}
 	pause := time.Duration(float64(time.Second) / f.Drip)
 	for i := range body {
-		write(w, body[i:i+1])
+		writePart(w, body[i:i+1])
 		if err := http.NewResponseController(w).Flush(); err != nil || r.Context().Err() != nil {
 			return
 		}
@@ -158,12 +158,12 @@ func (b *buffer) WriteHeader(status int) { b.status = status }
 // Write implements [http.ResponseWriter].
 func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// withMembers applies the members in the map set to a JSON body, and returns the result. A member is removed if its
-// value in the map is nil, and otherwise added or replaced. If body is an array, each object in the array is changed. If body
-// is neither an object nor an array, its value does not change.
-func withMembers(body []byte, set map[string]any) []byte {
+// withMembers applies newMembers to a JSON body, and returns the result. A member is removed if its value in newMembers is nil,
+// and otherwise added or replaced. If body is an array, each object in the array is changed. If body is neither an object nor
+// an array, its value does not change.
+func withMembers(body []byte, newMembers map[string]any) []byte {
 	var v any
-	if decode(body, &v) != nil {
+	if decodeJSON(body, &v) != nil {
 		return body
 	}
 	list, isList := v.([]any)
@@ -175,11 +175,11 @@ func withMembers(body []byte, set map[string]any) []byte {
 		if !isObject {
 			continue
 		}
-		for name, value := range set {
+		for name, value := range newMembers {
 			if one[name] = value; value == nil {
 				delete(one, name)
 			}
 		}
 	}
-	return encode(v)
+	return encodeJSON(v)
 }

@@ -82,18 +82,17 @@ func insertKey(tx link, account int64, key string) error {
 	return err
 }
 
-// AddKey adds another API key to an account, for example to rotate keys, and returns it. The argument key is an existing API
-// key of the account. The argument next is the new API key; empty means a random one. Each API key remains valid until it is
-// revoked.
-func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
-	next = cmp.Or(next, s.randomKey())
-	return next, s.change(key, func(tx link, who account) error { return insertKey(tx, who.id, next) })
+// AddKey adds another API key to an account, for example to rotate keys, and returns it. key is an existing API key of the
+// account. newKey is the new API key; empty means a random one. Each API key remains valid until it is revoked.
+func (s *Sandbox) AddKey(_ context.Context, key, newKey string) (string, error) {
+	newKey = cmp.Or(newKey, s.randomKey())
+	return newKey, s.changeAccount(key, func(tx link, who account) error { return insertKey(tx, who.id, newKey) })
 }
 
 // RevokeKey revokes an API key. Later requests with it are rejected with 401. The account keeps its ledger, and its generations
 // continue.
 func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
-	return s.change(key, func(tx link, who account) error {
+	return s.changeAccount(key, func(tx link, who account) error {
 		_, err := tx.exec(`UPDATE api_keys SET revoked_at = ? WHERE id = ?`, time.Now().UnixNano(), who.key)
 		return err
 	})
@@ -104,13 +103,13 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 	if cents <= 0 {
 		return invalid("cents", "must be at least 1")
 	}
-	return s.change(key, func(tx link, who account) error {
+	return s.changeAccount(key, func(tx link, who account) error {
 		return s.addEntry(tx, who.id, kindTopUp, cents, 0, note)
 	})
 }
 
-// change calls fn with the account of an API key. The account is looked up in the same transaction.
-func (s *Sandbox) change(key string, fn func(tx link, who account) error) error {
+// changeAccount calls fn with the account of an API key. The account is looked up in the same transaction.
+func (s *Sandbox) changeAccount(key string, fn func(tx link, who account) error) error {
 	return s.db.tx(func(tx link) error {
 		who, err := findAccount(tx, key)
 		if err != nil {

@@ -31,12 +31,12 @@ func readAccountState(from link, account int64) (accountState, error) {
 	return a, err
 }
 
-// today returns the current UTC date, for the daily cap.
-func (s *Sandbox) today() string { return time.Now().UTC().Format("2006-01-02") }
+// currentDate returns the current UTC date, for the daily cap.
+func (s *Sandbox) currentDate() string { return time.Now().UTC().Format("2006-01-02") }
 
 // spentToday returns the sum of the current day's charges. Refunds do not reduce the sum.
 func (s *Sandbox) spentToday(a accountState) int64 {
-	if a.day != s.today() {
+	if a.day != s.currentDate() {
 		return 0
 	}
 	return a.dayCharges
@@ -80,7 +80,7 @@ func (s *Sandbox) refund(tx link, g generation) error {
 // Refund refunds a generation whose status is "succeeded" or "failed", and changes the status to "refunded". It does nothing
 // if the status is "queued" or "refunded".
 func (s *Sandbox) Refund(_ context.Context, key, generation string) error {
-	return s.change(key, func(tx link, who account) error {
+	return s.changeAccount(key, func(tx link, who account) error {
 		g, err := findGeneration(tx, who.id, generation)
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func (s *Sandbox) addEntry(tx link, account int64, kind string, cents, generatio
 	}
 	_, err = tx.exec(`INSERT INTO ledger (account, kind, cents, balance, day, day_charges, generation, note, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		account, kind, cents, a.balance+cents, s.today(), dayCharges,
+		account, kind, cents, a.balance+cents, s.currentDate(), dayCharges,
 		sql.NullInt64{Int64: generation, Valid: generation != 0}, note, time.Now().UnixNano())
 	return err
 }

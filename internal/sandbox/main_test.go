@@ -83,8 +83,8 @@ func open(t *testing.T, cfg sandbox.Config) *account {
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// fast returns a configuration in which renders take milliseconds.
-func fast() sandbox.Config {
+// fastConfig returns a configuration in which renders take milliseconds.
+func fastConfig() sandbox.Config {
 	return sandbox.Config{Speed: 2000, RefundDelay: 20 * time.Second}
 }
 
@@ -117,8 +117,8 @@ type reply struct {
 	body   []byte
 }
 
-// request returns a request with the account's API key. head contains alternating names and values of headers.
-func (sh *account) request(ctx context.Context, method, path, body string, head ...string) *http.Request {
+// newRequest returns a request with the account's API key. head contains alternating names and values of headers.
+func (sh *account) newRequest(ctx context.Context, method, path, body string, head ...string) *http.Request {
 	sh.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, sh.url+sandbox.BasePath+path, strings.NewReader(body))
 	if err != nil {
@@ -133,9 +133,9 @@ func (sh *account) request(ctx context.Context, method, path, body string, head 
 	return req
 }
 
-// try sends a request and reads the complete response.
-func (sh *account) try(method, path, body string, head ...string) (reply, error) {
-	res, err := sh.c.Do(sh.request(context.Background(), method, path, body, head...))
+// trySend sends a request and reads the complete response.
+func (sh *account) trySend(method, path, body string, head ...string) (reply, error) {
+	res, err := sh.c.Do(sh.newRequest(context.Background(), method, path, body, head...))
 	if err != nil {
 		return reply{}, err
 	}
@@ -144,10 +144,10 @@ func (sh *account) try(method, path, body string, head ...string) (reply, error)
 	return reply{res.StatusCode, res.Header, text}, err
 }
 
-// do is like [account.try], but the test fails if there is no response.
+// do is like [account.trySend], but the test fails if there is no response.
 func (sh *account) do(method, path, body string, head ...string) reply {
 	sh.t.Helper()
-	r, err := sh.try(method, path, body, head...)
+	r, err := sh.trySend(method, path, body, head...)
 	if err != nil {
 		sh.t.Fatalf("%s %s: %v", method, path, err)
 	}
@@ -190,8 +190,8 @@ func (sh *account) status(id string) string {
 	return sh.do("GET", "/generations/"+id, "").want(sh.t, http.StatusOK, "").record(sh.t)["status"].(string)
 }
 
-// await polls a generation until it has one of the wanted statuses, and returns the generation's record.
-func (sh *account) await(id string, wanted ...string) map[string]any {
+// awaitStatus polls a generation until it has one of the wanted statuses, and returns the generation's record.
+func (sh *account) awaitStatus(id string, wanted ...string) map[string]any {
 	sh.t.Helper()
 	var last map[string]any
 	proctest.Eventually(sh.t, 20*time.Second, "status of "+id, func() bool {

@@ -19,7 +19,7 @@ import (
 )
 
 func TestChargeEqualsQuotedPrice(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	prices := map[string]bool{}
 	for _, body := range []string{
 		haiku,
@@ -54,7 +54,7 @@ func TestConcurrentCreatesNeverOverspendBalance(t *testing.T) {
 		sh := open(t, sandbox.Config{Path: path, Speed: 0.001})
 		for _, c := range []struct{ creates, balance int }{{2, 1}, {2, 1}, {2, 1}, {2, 1}, {32, 5}, {8, 0}} {
 			sh.key = sh.newKey(int64(c.balance))
-			statuses := together(t, c.creates, func(int) reply { return sh.do("POST", "/generations", haiku) })
+			statuses := sendTogether(t, c.creates, func(int) reply { return sh.do("POST", "/generations", haiku) })
 			if statuses[201] != c.balance || statuses[402] != c.creates-c.balance {
 				t.Errorf("%d orders with a balance of %d cents: statuses are %v", c.creates, c.balance, statuses)
 			}
@@ -71,7 +71,7 @@ func TestConcurrentOrdersWithSameIdempotencyKeyAreChargedOnce(t *testing.T) {
 		for round := range 10 {
 			key := fmt.Sprint("k", round)
 			var ids [16]any
-			statuses := together(t, len(ids), func(i int) reply {
+			statuses := sendTogether(t, len(ids), func(i int) reply {
 				r := sh.do("POST", "/generations", []string{haiku, small}[i%2], "Idempotency-Key", key)
 				ids[i] = r.record(t)["id"] // nil if the response is an error
 				return r
@@ -91,7 +91,7 @@ func TestConcurrentOrdersWithSameIdempotencyKeyAreChargedOnce(t *testing.T) {
 }
 
 func TestIdempotencyKeyWithDifferentBodyIsRejected(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	id := sh.create(haiku, "Idempotency-Key", "k")
 	sh.do("POST", "/generations", small, "Idempotency-Key", "k").want(t, 422, "IDEMPOTENCY_KEY_REUSED")
 
@@ -108,7 +108,7 @@ func TestIdempotencyKeyWithDifferentBodyIsRejected(t *testing.T) {
 }
 
 func TestRejectedCreateDoesNotUseUpIdempotencyKey(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	sh.key = sh.newKey(0)
 	sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 402, "INSUFFICIENT_BALANCE")
 	if err := sh.s.TopUp(t.Context(), sh.key, 1, "more"); err != nil {
@@ -122,7 +122,7 @@ func TestRejectedCreateDoesNotUseUpIdempotencyKey(t *testing.T) {
 }
 
 func TestDeletionDoesNotFreeIdempotencyKey(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	id := sh.create(haiku, "Idempotency-Key", "k")
 	sh.do("DELETE", "/generations/"+id, "").want(t, 204, "")
 	if got := sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"]; got != id {
@@ -171,7 +171,7 @@ func TestSixtyFourWritersNeverSeeALockedDatabase(t *testing.T) {
 	if err := sh.s.TopUp(t.Context(), sh.key, 100_000, ""); err != nil {
 		t.Fatal(err)
 	}
-	statuses := together(t, 64, func(i int) (r reply) {
+	statuses := sendTogether(t, 64, func(i int) (r reply) {
 		for n := range 6 {
 			r = sh.do("POST", "/generations", haiku, "Idempotency-Key", fmt.Sprintf("%d-%d", i, n/2)).want(t, 201-n%2, "")
 		}
@@ -199,7 +199,7 @@ func TestCanceledCreateIsCommittedCompletelyOrNotAtAll(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), stay)
 			defer cancel()
-			if res, err := sh.c.Do(sh.request(ctx, "POST", "/generations", haiku, "Idempotency-Key", fmt.Sprintf("k%d", i))); err == nil {
+			if res, err := sh.c.Do(sh.newRequest(ctx, "POST", "/generations", haiku, "Idempotency-Key", fmt.Sprintf("k%d", i))); err == nil {
 				answered.Add(1)
 				res.Body.Close()
 			}
@@ -295,8 +295,8 @@ func TestAuditDetectsInconsistentAccounts(t *testing.T) {
 	}
 }
 
-// together sends n calls concurrently. It returns the number of responses with each status.
-func together(t *testing.T, n int, call func(i int) reply) map[int]int {
+// sendTogether sends n calls concurrently. It returns the number of responses with each status.
+func sendTogether(t *testing.T, n int, sendOne func(i int) reply) map[int]int {
 	t.Helper()
 	replies := make([]reply, n)
 	start := make(chan struct{})
@@ -304,7 +304,7 @@ func together(t *testing.T, n int, call func(i int) reply) map[int]int {
 	for i := range n {
 		group.Go(func() error {
 			<-start
-			replies[i] = call(i)
+			replies[i] = sendOne(i)
 			return nil
 		})
 	}

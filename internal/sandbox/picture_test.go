@@ -13,17 +13,17 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// draw creates a generation whose result is a file, waits until it has succeeded, and downloads
+// drawPicture creates a generation whose result is a file, waits until it has succeeded, and downloads
 // the file.
-func (sh *account) draw(model, inputs string) reply {
+func (sh *account) drawPicture(model, inputs string) reply {
 	sh.t.Helper()
 	id := sh.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))
-	sh.await(id, "succeeded")
+	sh.awaitStatus(id, "succeeded")
 	return sh.do("GET", "/generations/"+id+"/content", "").want(sh.t, http.StatusOK, "")
 }
 
 func TestPicturesHaveTheRequestedSizeAndFormat(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	for _, c := range []struct{ model, inputs, format, size string }{
 		{"studio/landscape", `{"prompt":"a lake at night","size":"320x200"}`, "png", "(320,200)"},
 		{"studio/landscape", `{"prompt":"sea at sunset","size":"320x200","format":"jpeg"}`, "jpeg", "(320,200)"},
@@ -37,7 +37,7 @@ func TestPicturesHaveTheRequestedSizeAndFormat(t *testing.T) {
 		{"studio/print", `{"prompt":"hills"}`, "png", "(1240,1748)"},
 		{"studio/print", `{"prompt":"hills","frame":{"percent":0}}`, "png", "(1240,1748)"},
 	} {
-		r := sh.draw(c.model, c.inputs)
+		r := sh.drawPicture(c.model, c.inputs)
 		img, format, err := image.Decode(bytes.NewReader(r.body))
 		if err != nil {
 			t.Errorf("%s %s: %v", c.model, c.inputs, err)
@@ -46,15 +46,15 @@ func TestPicturesHaveTheRequestedSizeAndFormat(t *testing.T) {
 		if format != c.format || img.Bounds().Size().String() != c.size || r.header.Get("Content-Type") != "image/"+format {
 			t.Errorf("%s %s: format %s, bounds %v, type %s", c.model, c.inputs, format, img.Bounds(), r.header.Get("Content-Type"))
 		}
-		if n := colours(img); n < 40 {
+		if n := countColors(img); n < 40 {
 			t.Errorf("%s %s: only %d colors", c.model, c.inputs, n)
 		}
 	}
 }
 
-// colours returns the number of different colors among the sampled pixels of an image. It compares
+// countColors returns the number of different colors among the sampled pixels of an image. It compares
 // only the five highest bits of red, green and blue.
-func colours(img image.Image) int {
+func countColors(img image.Image) int {
 	seen := map[[3]uint32]bool{}
 	pace := max(img.Bounds().Dx()/100, 1)
 	for y := img.Bounds().Min.Y; y < img.Bounds().Max.Y; y += pace {
@@ -67,18 +67,18 @@ func colours(img image.Image) int {
 }
 
 func TestIdenticalInputsProduceIdenticalPictures(t *testing.T) {
-	sh, other := open(t, fast()), open(t, sandbox.Config{Speed: 2000, Seed: 99})
+	sh, other := open(t, fastConfig()), open(t, sandbox.Config{Speed: 2000, Seed: 99})
 	for model, inputs := range map[string]string{
 		"studio/landscape": `{"prompt":"a lake","size":"64x40"}`,
 		"studio/abstract":  `{"prompt":"a lake","size":"64x40"}`,
 		"studio/print":     `{"prompt":"a lake"}`,
 	} {
-		one, two := sh.draw(model, inputs), other.draw(model, inputs)
+		one, two := sh.drawPicture(model, inputs), other.drawPicture(model, inputs)
 		if !bytes.Equal(one.body, two.body) || one.header.Get("ETag") != two.header.Get("ETag") {
 			t.Errorf("%s returned different results for the same inputs", model)
 		}
 		for _, change := range []string{`{"prompt":"a lark",`, `{"seed":5,"prompt":"a lake",`} {
-			changed := sh.draw(model, strings.Replace(inputs+" ", `{"prompt":"a lake"`, strings.TrimSuffix(change, ","), 1))
+			changed := sh.drawPicture(model, strings.Replace(inputs+" ", `{"prompt":"a lake"`, strings.TrimSuffix(change, ","), 1))
 			if bytes.Equal(one.body, changed.body) || one.header.Get("ETag") == changed.header.Get("ETag") {
 				t.Errorf("%s returned the same result after a change to %s", model, change)
 			}

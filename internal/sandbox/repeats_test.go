@@ -9,9 +9,9 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// buy orders a haiku with an API key and an idempotency key. It checks the response's status and returns the generation
-// ID.
-func (sh *account) buy(apiKey, key string, status int) string {
+// buyHaiku orders a haiku with an API key and an idempotency key. It checks the response's status and returns the
+// generation ID.
+func (sh *account) buyHaiku(apiKey, key string, status int) string {
 	sh.t.Helper()
 	r := sh.do("POST", "/generations", haiku, "Authorization", "Bearer "+apiKey, "Idempotency-Key", key)
 	r.want(sh.t, status, "")
@@ -20,7 +20,7 @@ func (sh *account) buy(apiKey, key string, status int) string {
 }
 
 func TestAPIKeysOfOneAccountShareIdempotencyKeys(t *testing.T) {
-	sh := open(t, fast())
+	sh := open(t, fastConfig())
 	next, err := sh.s.AddKey(t.Context(), sh.key, "")
 	if err != nil {
 		t.Fatal(err)
@@ -28,32 +28,32 @@ func TestAPIKeysOfOneAccountShareIdempotencyKeys(t *testing.T) {
 	if _, err := sh.s.AddKey(t.Context(), sh.key, next); err == nil {
 		t.Error("a key was added twice")
 	}
-	first := sh.buy(sh.key, "k", http.StatusCreated)
-	if again := sh.buy(next, "k", http.StatusOK); again != first {
+	first := sh.buyHaiku(sh.key, "k", http.StatusCreated)
+	if again := sh.buyHaiku(next, "k", http.StatusOK); again != first {
 		t.Errorf("one idempotency key returned %s and %s for two API keys of one account", first, again)
 	}
 	if err := sh.s.RevokeKey(t.Context(), sh.key); err != nil {
 		t.Fatal(err)
 	}
-	sh.buy(sh.key, "k", http.StatusUnauthorized)
-	if again := sh.buy(next, "k", http.StatusOK); again != first {
+	sh.buyHaiku(sh.key, "k", http.StatusUnauthorized)
+	if again := sh.buyHaiku(next, "k", http.StatusOK); again != first {
 		t.Errorf("after the rotation the idempotency key returned %s", again)
 	}
 }
 
 func TestIdempotencyKeysCanBeScopedToAPIKey(t *testing.T) {
-	cfg := fast()
+	cfg := fastConfig()
 	cfg.Repeats.PerAPIKey = true
 	sh := open(t, cfg)
 	next, err := sh.s.AddKey(t.Context(), sh.key, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := sh.buy(sh.key, "k", http.StatusCreated)
-	if again := sh.buy(sh.key, "k", http.StatusOK); again != first {
+	first := sh.buyHaiku(sh.key, "k", http.StatusCreated)
+	if again := sh.buyHaiku(sh.key, "k", http.StatusOK); again != first {
 		t.Errorf("one key returned %s and %s", first, again)
 	}
-	if other := sh.buy(next, "k", http.StatusCreated); other == first {
+	if other := sh.buyHaiku(next, "k", http.StatusCreated); other == first {
 		t.Error("an order with a second API key returned the first API key's order")
 	}
 	audit, err := sh.s.Audit(t.Context(), sh.key)

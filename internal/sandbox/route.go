@@ -48,7 +48,7 @@ var routes = []struct {
 	{"POST /generations", (*Sandbox).createGeneration},
 	{"GET /generations", (*Sandbox).listGenerations},
 	{"GET /generations/{id}", (*Sandbox).getGeneration},
-	{"GET /generations/{id}/content", (*Sandbox).content},
+	{"GET /generations/{id}/content", (*Sandbox).serveContent},
 	{"DELETE /generations/{id}", (*Sandbox).deleteGeneration},
 }
 
@@ -166,10 +166,10 @@ func (c *call) readBody() error {
 
 func (s *Sandbox) me(c *call) ([]byte, error) {
 	p, err := readAccountState(s.db.link, c.who.id)
-	return s.cfg.Dialect.account(c.who, p.balance, s.spentToday(p)), err
+	return s.cfg.Dialect.encodeAccount(c.who, p.balance, s.spentToday(p)), err
 }
 
-func (s *Sandbox) models(*call) ([]byte, error) { return s.cfg.Dialect.models(catalog), nil }
+func (s *Sandbox) models(*call) ([]byte, error) { return s.cfg.Dialect.encodeModels(catalog), nil }
 
 func (s *Sandbox) modelDetail(c *call) ([]byte, error) {
 	m, found := findModel(c.r.URL.Query().Get("id"))
@@ -181,7 +181,7 @@ func (s *Sandbox) modelDetail(c *call) ([]byte, error) {
 
 func (s *Sandbox) quote(c *call) ([]byte, error) {
 	o, err := readOrder(c.body)
-	return s.cfg.Dialect.price(o.price), err
+	return s.cfg.Dialect.encodePrice(o.price), err
 }
 
 func (s *Sandbox) createGeneration(c *call) ([]byte, error) {
@@ -193,7 +193,7 @@ func (s *Sandbox) createGeneration(c *call) ([]byte, error) {
 	if key != "" && !isVisible(key, 1, 255) {
 		return nil, invalid("Idempotency-Key", "must have 1 to 255 visible ASCII characters")
 	}
-	g, replayed, err := s.create(c.who, o, key)
+	g, replayed, err := s.insertGeneration(c.who, o, key)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (s *Sandbox) createGeneration(c *call) ([]byte, error) {
 }
 
 func (s *Sandbox) listGenerations(c *call) ([]byte, error) {
-	list, err := s.recent(c.who.id)
+	list, err := s.recentGenerations(c.who.id)
 	return s.cfg.Dialect.generations(list, baseURL(c.r)), err
 }
 
@@ -219,7 +219,7 @@ func (s *Sandbox) getGeneration(c *call) ([]byte, error) {
 }
 
 func (s *Sandbox) deleteGeneration(c *call) ([]byte, error) {
-	if err := s.delete(c.who.id, c.id()); err != nil {
+	if err := s.removeGeneration(c.who.id, c.id()); err != nil {
 		return nil, err
 	}
 	c.w.WriteHeader(http.StatusNoContent)
@@ -243,7 +243,7 @@ func (s *Sandbox) writeError(w http.ResponseWriter, err error) {
 	if e.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	contentType, body := s.cfg.Dialect.failure(e)
+	contentType, body := s.cfg.Dialect.encodeFailure(e)
 	send(w, e.status, contentType, body)
 }
 
@@ -264,5 +264,5 @@ func send(w http.ResponseWriter, status int, contentType string, body []byte) {
 	head.Set("Content-Length", strconv.Itoa(len(body)))
 	head.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	write(w, body)
+	writePart(w, body)
 }

@@ -136,19 +136,19 @@ func (s *Sandbox) isClosed() bool { return s.life.Err() != nil }
 // ServeHTTP serves the routes of the specification, which are below [BasePath].
 func (s *Sandbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	template := s.template(r)
-	if fault := s.fault(template, bearer(r)); fault != nil {
+	if fault := s.nextFault(template, bearer(r)); fault != nil {
 		s.applyFault(fault, w, r, s.mux.ServeHTTP)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
 }
 
-// Server returns an HTTP server for the catalog. If admin is true, it also serves the administration API, which requires no
-// credential.
-func (s *Sandbox) Server(admin bool) *http.Server {
+// Server returns an HTTP server for the catalog. If hasAdmin is true, it also serves the administration API, which requires
+// no credential.
+func (s *Sandbox) Server(hasAdmin bool) *http.Server {
 	routes := http.NewServeMux()
 	routes.Handle(BasePath+"/", s)
-	if admin {
+	if hasAdmin {
 		routes.Handle(AdminPath, s.AdminHandler())
 	}
 	return &http.Server{

@@ -47,17 +47,17 @@ func (s link) update(query string, args ...any) (changed bool, err error) {
 	return n > 0, err
 }
 
-// forEachRow runs a query and calls the function read for each row. The function must not use the database.
+// forEachRow runs a query and calls fn for each row. fn must not use the database.
 //
 //nolint:contextcheck // see link
-func (s link) forEachRow(read func(*sql.Rows) error, query string, args ...any) (err error) {
+func (s link) forEachRow(fn func(*sql.Rows) error, query string, args ...any) (err error) {
 	rows, err := s.on.QueryContext(context.Background(), query, args...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		if err := read(rows); err != nil {
+		if err := fn(rows); err != nil {
 			return err
 		}
 	}
@@ -83,7 +83,7 @@ func openStore(path string) (*store, error) {
 	}
 	db.SetMaxOpenConns(1)
 	st := &store{link{db}, db}
-	if err := st.create(); err != nil {
+	if err := st.createTables(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return st, nil
@@ -96,8 +96,8 @@ const (
 	busy = 5
 )
 
-// create creates the missing tables. If the file has another schema version, it returns an error and changes nothing.
-func (st *store) create() error {
+// createTables creates the missing tables. If the file has another schema version, it returns an error and changes nothing.
+func (st *store) createTables() error {
 	version := 0
 	err := st.queryRow(`PRAGMA user_version`).Scan(&version)
 	var locked *sqlite.Error

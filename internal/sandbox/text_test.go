@@ -10,9 +10,9 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// write creates a generation whose result is a text, waits long enough for it to finish, and
+// writeText creates a generation whose result is a text, waits long enough for it to finish, and
 // returns the text.
-func (b *account) write(model, inputs string) string {
+func (b *account) writeText(model, inputs string) string {
 	b.t.Helper()
 	id := b.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))
 	time.Sleep(2 * time.Minute)
@@ -24,7 +24,7 @@ func TestEssayHasRequestedParagraphsAndSubject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAccount(t, sandbox.Config{})
 		for _, n := range []int{1, 3, 20} {
-			text := b.write("studio/essay", fmt.Sprintf(`{"prompt":"Write about slow trains.","paragraphs":%d}`, n))
+			text := b.writeText("studio/essay", fmt.Sprintf(`{"prompt":"Write about slow trains.","paragraphs":%d}`, n))
 			parts := strings.Split(text, "\n\n")
 			if len(parts) != n+1 || len(text) < 300*n || len(text) > 1500*(n+1) {
 				t.Errorf("got %d paragraphs and %d bytes, want a title and %d paragraphs of normal length", len(parts)-1, len(text), n)
@@ -33,7 +33,7 @@ func TestEssayHasRequestedParagraphsAndSubject(t *testing.T) {
 				t.Errorf("the essay lacks its subject or contains Markdown: %.400s", text)
 			}
 		}
-		if text := b.write("studio/essay", `{"prompt":"tea","title":false,"paragraphs":1}`); strings.Contains(text, "\n") {
+		if text := b.writeText("studio/essay", `{"prompt":"tea","title":false,"paragraphs":1}`); strings.Contains(text, "\n") {
 			t.Errorf("the essay without a title contains a line break: %.200s", text)
 		}
 	})
@@ -43,8 +43,8 @@ func TestIdenticalInputsProduceIdenticalTexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAccount(t, sandbox.Config{})
 		for _, model := range []string{"studio/haiku", "studio/essay"} {
-			one, two := b.write(model, `{"prompt":"tea"}`), b.write(model, `{"prompt":"tea"}`)
-			if one != two || one == "" || one == b.write(model, `{"prompt":"tea","seed":1}`) {
+			one, two := b.writeText(model, `{"prompt":"tea"}`), b.writeText(model, `{"prompt":"tea"}`)
+			if one != two || one == "" || one == b.writeText(model, `{"prompt":"tea","seed":1}`) {
 				t.Errorf("%s: got %q and %q, want one text twice, and a different text with a seed", model, one, two)
 			}
 		}

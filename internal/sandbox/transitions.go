@@ -21,34 +21,34 @@ func (s *Sandbox) resumeSteps() error {
 	return s.db.forEachRow(func(rows *sql.Rows) error {
 		var id, due int64
 		err := rows.Scan(&id, &due)
-		s.schedule(id, due)
+		s.scheduleStep(id, due)
 		return err
 	}, `SELECT id, due_at FROM generations WHERE due_at IS NOT NULL`)
 }
 
-// schedule starts a goroutine that waits and then runs the next step of a generation. The parameter at is the time of the step,
-// in Unix nanoseconds. The waiting time is computed once, so later changes of the system clock do not affect it.
-func (s *Sandbox) schedule(generation, at int64) {
+// scheduleStep starts a goroutine that waits and then runs the next step of a generation. stepTime is the time of the step, in
+// Unix nanoseconds. The waiting time is computed once, so later changes of the system clock do not affect it.
+func (s *Sandbox) scheduleStep(generation, stepTime int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed() {
 		return // the sandbox is closed; the next process that opens the file runs the step
 	}
-	wait := time.Until(time.Unix(0, at))
+	wait := time.Until(time.Unix(0, stepTime))
 	s.steps.Go(func() {
 		s.sleep(wait, nil)
 		s.slots <- struct{}{}
 		defer func() { <-s.slots }()
 		if !s.isClosed() {
-			s.step(generation)
+			s.runNextStep(generation)
 		}
 	})
 }
 
 var errClosing = errors.New("sandbox: closing")
 
-// step runs the next step of a generation. If an error occurs, it schedules the step again in a second.
-func (s *Sandbox) step(generation int64) {
+// runNextStep runs the next step of a generation. If an error occurs, it schedules the step again in a second.
+func (s *Sandbox) runNextStep(generation int64) {
 	g, err := scanGeneration(s.db.queryRow(selectGeneration+`WHERE id = ? AND deleted_at IS NULL`, generation))
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || err == nil && g.due == 0:
@@ -56,23 +56,23 @@ func (s *Sandbox) step(generation int64) {
 	case err == nil && g.state == stateFailed:
 		err = s.finishRefund(g)
 	case err == nil && g.failsWith != "":
-		err = s.fail(g, g.failsWith)
+		err = s.failGeneration(g, g.failsWith)
 	case err == nil:
-		err = s.finish(g)
+		err = s.finishGeneration(g)
 	}
 	if err == nil || errors.Is(err, errClosing) {
 		return
 	}
 	s.cfg.Logger.Error("render step failed", "generation", g.publicID, "error", err)
-	s.schedule(generation, time.Now().Add(time.Second).UnixNano())
+	s.scheduleStep(generation, time.Now().Add(time.Second).UnixNano())
 }
 
-// finish renders the result of a generation, stores it, and marks the generation as succeeded. If the result can't be rendered,
-// it marks the generation as failed.
-func (s *Sandbox) finish(g generation) error {
+// finishGeneration renders the result of a generation, stores it, and marks the generation as succeeded. If the result can't be
+// rendered, it marks the generation as failed.
+func (s *Sandbox) finishGeneration(g generation) error {
 	made, err := produce(g)
 	if err != nil {
-		return s.fail(g, "The renderer failed: "+err.Error()+".")
+		return s.failGeneration(g, "The renderer failed: "+err.Error()+".")
 	}
 	if made.Write != nil {
 		g.contentType = made.ContentType
@@ -105,7 +105,7 @@ func produce(g generation) (made paint.Artifact, err error) {
 		return paint.Artifact{}, errors.New("unknown model")
 	}
 	var inputs map[string]any
-	if err := decode([]byte(g.inputs), &inputs); err != nil {
+	if err := decodeJSON([]byte(g.inputs), &inputs); err != nil {
 		return paint.Artifact{}, err
 	}
 	v, err := checkObject("inputs.", m.fields, inputs)
@@ -115,26 +115,26 @@ func produce(g generation) (made paint.Artifact, err error) {
 	return m.render(v), nil
 }
 
-// fail marks a generation as failed. The parameter why is the failure reason. Depending on the dialect, fail either refunds the
+// failGeneration marks a generation as failed for the given reason. Depending on the dialect, failGeneration either refunds the
 // generation in the same transaction or schedules the refund for later.
-func (s *Sandbox) fail(g generation, why string) error {
+func (s *Sandbox) failGeneration(g generation, reason string) error {
 	state, due := stateFailed, sql.NullInt64{}
 	switch s.cfg.Dialect.Refund {
 	case RefundLater:
-		due = sql.NullInt64{Int64: time.Now().Add(s.scaled(s.cfg.RefundDelay)).UnixNano(), Valid: true}
+		due = sql.NullInt64{Int64: time.Now().Add(s.scaleDuration(s.cfg.RefundDelay)).UnixNano(), Valid: true}
 	case RefundAtOnce:
 		state = stateRefunded
 	}
 	err := s.db.tx(func(tx link) error {
 		changed, err := tx.update(`UPDATE generations SET state = ?, failure = ?, due_at = ?, finished_at = ?
-			WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`, state, why, due, time.Now().UnixNano(), g.id)
+			WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`, state, reason, due, time.Now().UnixNano(), g.id)
 		if err != nil || !changed || due.Valid {
 			return err
 		}
 		return s.refund(tx, g)
 	})
 	if err == nil && due.Valid {
-		s.schedule(g.id, due.Int64)
+		s.scheduleStep(g.id, due.Int64)
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func invalid(field, format string, args ...any) error {
 // readOrder parses and validates the body of a quote or an order.
 func readOrder(body []byte) (order, error) {
 	var top map[string]json.RawMessage
-	if !utf8.Valid(body) || decode(body, &top) != nil || top == nil {
+	if !utf8.Valid(body) || decodeJSON(body, &top) != nil || top == nil {
 		return order{}, &apiError{status: http.StatusBadRequest, code: "INVALID_JSON", message: "The body is not a JSON object."}
 	}
 	for name := range top {
@@ -44,7 +44,7 @@ func readOrder(body []byte) (order, error) {
 		}
 	}
 	var id string
-	if decode(top["modelId"], &id) != nil {
+	if decodeJSON(top["modelId"], &id) != nil {
 		return order{}, invalid("modelId", "must be a string")
 	}
 	m, found := findModel(id)
@@ -52,7 +52,7 @@ func readOrder(body []byte) (order, error) {
 		return order{}, invalid("modelId", "no such model")
 	}
 	var inputs map[string]any
-	if decode(top["inputs"], &inputs) != nil || inputs == nil {
+	if decodeJSON(top["inputs"], &inputs) != nil || inputs == nil {
 		return order{}, invalid("inputs", "must be an object")
 	}
 	checked, err := checkObject("inputs.", m.fields, inputs)
@@ -71,8 +71,8 @@ func readOrder(body []byte) (order, error) {
 	return o, err
 }
 
-// decode is like [json.Unmarshal], but stores a number in an interface value as a [json.Number].
-func decode(body []byte, into any) error {
+// decodeJSON is like [json.Unmarshal], but stores a number in an interface value as a [json.Number].
+func decodeJSON(body []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
 	if err := dec.Decode(into); err != nil {
@@ -95,7 +95,7 @@ func checkObject(path string, fields []field, in map[string]any) (paint.Values, 
 		given, present := in[f.name]
 		switch {
 		case present:
-			v, err := f.check(path+f.name, given)
+			v, err := f.checkValue(path+f.name, given)
 			if err != nil {
 				return nil, err
 			}
@@ -111,9 +111,9 @@ func checkObject(path string, fields []field, in map[string]any) (paint.Values, 
 	return out, nil
 }
 
-// check validates a value of the field and converts it to the Go type that the models expect. Errors contain
+// checkValue validates a value of the field and converts it to the Go type that the models expect. Errors contain
 // path, which is the value's path in the request.
-func (f field) check(path string, v any) (any, error) {
+func (f field) checkValue(path string, v any) (any, error) {
 	switch v := v.(type) {
 	case string:
 		if f.kind == "string" {
@@ -121,7 +121,7 @@ func (f field) check(path string, v any) (any, error) {
 		}
 	case json.Number:
 		float, err := v.Float64()
-		if number, ok := f.number(v.String(), float); ok && err == nil {
+		if number, ok := f.parseNumber(v.String(), float); ok && err == nil {
 			return number, f.checkRange(path, float, "")
 		}
 	case bool:
@@ -152,22 +152,22 @@ func (f field) checkString(path, v string) error {
 	return f.checkRange(path, float64(utf8.RuneCountInString(v)), "characters")
 }
 
-// number converts a JSON number to the type of the field. text is the number as sent, and float is its
+// parseNumber converts a JSON number to the type of the field. text is the number as sent, and floatValue is its
 // value. A whole number in another notation, such as 20.0, is also a valid integer.
-func (f field) number(text string, float float64) (v any, ok bool) {
+func (f field) parseNumber(text string, floatValue float64) (v any, ok bool) {
 	if f.kind == "number" {
-		return float, true
+		return floatValue, true
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil && float == math.Trunc(float) && math.Abs(float) <= 1<<53 {
-		n, err = int64(float), nil
+	if err != nil && floatValue == math.Trunc(floatValue) && math.Abs(floatValue) <= 1<<53 {
+		n, err = int64(floatValue), nil
 	}
 	return n, err == nil && f.kind == "integer"
 }
 
 func (f field) checkArray(path string, v []any) error {
 	for i, item := range v {
-		if _, err := f.items.check(fmt.Sprintf("%s[%d]", path, i), item); err != nil {
+		if _, err := f.items.checkValue(fmt.Sprintf("%s[%d]", path, i), item); err != nil {
 			return err
 		}
 	}

@@ -36,27 +36,27 @@ func (v Values) Size() (w, h int) {
 	return w, h
 }
 
-// random returns a random source for the render. The source is seeded with the requested seed and the prompt, so that different
-// prompts with the same seed produce different results.
-func (v Values) random() *rand.Rand {
+// newRandom returns a random source for the render. The source is seeded with the requested seed and the prompt, so that
+// different prompts with the same seed produce different results.
+func (v Values) newRandom() *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(v.Text("prompt"))) // never fails
 	return rand.New(rand.NewPCG(h.Sum64()^uint64(v.Integer("seed"))*0x9e3779b97f4a7c15, 4))
 }
 
-// choose returns the name of the first choice for which the prompt contains a cue. If there is no such choice, it returns
-// its last parameter. Each choice consists of a name and a string of cues, separated by spaces.
-func choose(prompt string, choices [][2]string, otherwise string) string {
+// chooseName returns the name of the first choice for which the prompt contains a cue. If there is no such choice, it returns
+// fallback. Each choice consists of a name and a string of cues, separated by spaces.
+func chooseName(prompt string, choices [][2]string, fallback string) string {
 	for _, choice := range choices {
-		if mentions(prompt, choice[1]) {
+		if mentionsCue(prompt, choice[1]) {
 			return choice[0]
 		}
 	}
-	return otherwise
+	return fallback
 }
 
-// mentions reports whether the text contains one of the cues as a word. A word also matches with an additional s or y at its
+// mentionsCue reports whether the text contains one of the cues as a word. A word also matches with an additional s or y at its
 // end: the cue "storm" matches "storms" and "stormy".
-func mentions(text, cues string) bool {
+func mentionsCue(text, cues string) bool {
 	return regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(cues, " ", "|") + `)[sy]?\b`).MatchString(text)
 }

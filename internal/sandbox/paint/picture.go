@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// picture describes a picture to paint. The function paint returns the color at a position. The coordinates do not depend on
-// the number of pixels: y increases from 0 at the top to 1 at the bottom, and x increases from 0 at the left to the aspect
-// ratio at the right.
+// picture describes a picture to paint. Its coordinates do not depend on the number of pixels: y increases from 0 at the top
+// to 1 at the bottom, and x increases from 0 at the left to the aspect ratio at the right.
 type picture struct {
 	w, h    int
-	block   int // side length of a block in pixels; all pixels of a block have the same color
-	samples int // number of samples per block, both horizontally and vertically
-	paint   func(x, y float64) rgb
+	block   int                    // side length of a block in pixels; all pixels of a block have the same color
+	samples int                    // number of samples per block, both horizontally and vertically
+	paint   func(x, y float64) rgb // returns the color at a position
 }
 
-// file returns an artifact whose Write function paints the picture and encodes it in the given format, which is png or jpeg.
-func (p *picture) file(format string, compression png.CompressionLevel) Artifact {
+// toArtifact returns an artifact whose Write function paints the picture and encodes it in the given format, which is png or
+// jpeg.
+func (p *picture) toArtifact(format string, compression png.CompressionLevel) Artifact {
 	return Artifact{ContentType: "image/" + format, Write: func(w io.Writer) error {
 		img := image.NewRGBA(image.Rect(0, 0, p.w, p.h))
 		for y := range p.h {
@@ -57,8 +57,8 @@ func (p *picture) pixel(x, y int) color.RGBA {
 // rgb is an sRGB color with channels from 0 to 1. Colors are mixed directly, without conversion to linear light.
 type rgb struct{ r, g, b float64 }
 
-// colours parses valid colors such as #1d3557, separated by spaces.
-func colours(text string) (all []rgb) {
+// parseColors parses valid colors such as #1d3557, separated by spaces.
+func parseColors(text string) (all []rgb) {
 	for word := range strings.FieldsSeq(text) {
 		var r, g, b uint8
 		_, _ = fmt.Sscanf(word, "#%02x%02x%02x", &r, &g, &b) // cannot fail, because the color was validated
@@ -75,10 +75,10 @@ func (c rgb) add(d rgb, t float64) rgb { return rgb{c.r + d.r*t, c.g + d.g*t, c.
 
 // gradient returns the color at position t of a gradient. The given colors are evenly spaced from t = 0 to t = 1. For a t
 // outside this range, gradient returns the first or the last color.
-func gradient(of []rgb, t float64) rgb {
-	t = min(max(t, 0), 1) * float64(len(of)-1)
-	n := max(min(int(t), len(of)-2), 0)
-	return of[n].mix(of[min(n+1, len(of)-1)], t-float64(n))
+func gradient(colors []rgb, t float64) rgb {
+	t = min(max(t, 0), 1) * float64(len(colors)-1)
+	n := max(min(int(t), len(colors)-2), 0)
+	return colors[n].mix(colors[min(n+1, len(colors)-1)], t-float64(n))
 }
 
 // hash2 returns a pseudorandom number from 0 to 1 that depends only on x, y and seed.
@@ -93,18 +93,18 @@ func hash2(x, y int, seed uint32) float64 {
 // between these points.
 func noise(x, y float64, seed uint32) float64 {
 	fx, fy := math.Floor(x), math.Floor(y)
-	ix, iy, u, v := int(fx), int(fy), smooth(x-fx), smooth(y-fy)
+	ix, iy, u, v := int(fx), int(fy), easeInOut(x-fx), easeInOut(y-fy)
 	top := lerp(hash2(ix, iy, seed), hash2(ix+1, iy, seed), u)
 	return lerp(top, lerp(hash2(ix, iy+1, seed), hash2(ix+1, iy+1, seed), u), v)
 }
 
-// fractal returns a number from 0 to 1: the weighted mean of the given number of octaves of noise. Each octave has twice
-// the frequency and half the weight of the previous octave. If ridged is true, the noise has sharp crests.
-func fractal(x, y float64, octaves int, seed uint32, ridged bool) float64 {
+// fractal returns a number from 0 to 1: the weighted mean of the given number of octaves of noise. Each octave has twice the
+// frequency and half the weight of the previous octave. If isRidged is true, the noise has sharp crests.
+func fractal(x, y float64, octaves int, seed uint32, isRidged bool) float64 {
 	sum, weight, total := float64(0), float64(1), float64(0)
 	for i := range octaves {
 		n := noise(x, y, seed+uint32(i)*101)
-		if ridged {
+		if isRidged {
 			n = 1 - math.Abs(2*n-1)
 			n *= n
 		}
@@ -116,9 +116,9 @@ func fractal(x, y float64, octaves int, seed uint32, ridged bool) float64 {
 
 func lerp(a, b, t float64) float64 { return a + (b-a)*t }
 
-// smooth maps t, from 0 to 1, to a value that rises from 0 to 1 and has the slope 0 at both ends.
-func smooth(t float64) float64 { return t * t * (3 - 2*t) }
+// easeInOut maps t, from 0 to 1, to a value that rises from 0 to 1 and has the slope 0 at both ends.
+func easeInOut(t float64) float64 { return t * t * (3 - 2*t) }
 
-// step returns 0 if v equals low, 1 if v equals high, and a smooth transition in between. If v is outside this range, step
-// returns the value of the nearer end. low may be greater than high.
-func step(low, high, v float64) float64 { return smooth(min(max((v-low)/(high-low), 0), 1)) }
+// smoothStep returns 0 if v equals low, 1 if v equals high, and a smooth transition in between. If v is outside this range,
+// smoothStep returns the value of the nearer end. low may be greater than high.
+func smoothStep(low, high, v float64) float64 { return easeInOut(min(max((v-low)/(high-low), 0), 1)) }

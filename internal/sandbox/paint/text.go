@@ -26,8 +26,8 @@ const (
 
 // Haiku returns a text of three lines with five, seven and five syllables.
 func Haiku(v Values) Artifact {
-	rnd := v.random()
-	theme := themes[slices.IndexFunc(themes, func(t [3]string) bool { return t[0] == "" || mentions(v.Text("prompt"), t[0]) })]
+	rnd := v.newRandom()
+	theme := themes[slices.IndexFunc(themes, func(t [3]string) bool { return t[0] == "" || mentionsCue(v.Text("prompt"), t[0]) })]
 	return Artifact{Text: shuffleParts(rnd, theme[1])() + "\n" + shuffleParts(rnd, theme[2])() + " " + shuffleParts(rnd, verbs)() + "\n" + shuffleParts(rnd, ends)()}
 }
 
@@ -43,7 +43,7 @@ const (
 // Essay returns a text of several paragraphs about the prompt.
 func Essay(v Values) Artifact {
 	words := strings.Split(v.Text("prompt"), "about ")
-	rnd, subject := v.random(), strings.Trim(fmt.Sprintf("%.80s", words[len(words)-1]), ".!? \n")
+	rnd, subject := v.newRandom(), strings.Trim(fmt.Sprintf("%.80s", words[len(words)-1]), ".!? \n")
 	title, sentence := shuffleParts(rnd, titles), shuffleParts(rnd, sentences)
 	var parts []string
 	if v["title"] == true {
