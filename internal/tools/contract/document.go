@@ -45,8 +45,8 @@ func newDocument(files []protoreflect.FileDescriptor) *document {
 
 func (d *document) printf(format string, values ...any) { fmt.Fprintf(&d.out, format, values...) }
 
-// services writes a table of all calls, and then a section for each call with its request and its response.
-func (d *document) services() {
+// writeServices writes a table of all calls, and then a section for each call with its request and its response.
+func (d *document) writeServices() {
 	d.printf("# The contract\n\nThe calls and messages of `easel.v1`. `make generate` writes this page from the comments of\n" +
 		"[`proto/easel/v1`](../proto/easel/v1), which are the contract.\n\n| call | REST | |\n|---|---|---|\n")
 	for _, s := range d.allServices() {
@@ -55,7 +55,7 @@ func (d *document) services() {
 		}
 	}
 	for _, s := range d.allServices() {
-		d.printf("\n## %s\n\n%s\n", s.Name(), d.prose(s))
+		d.printf("\n## %s\n\n%s\n", s.Name(), d.linkedComment(s))
 		for m := range image.All(s.Methods()) {
 			d.call(m)
 		}
@@ -70,7 +70,7 @@ func (d *document) allServices() (services []protoreflect.ServiceDescriptor) {
 }
 
 func (d *document) call(m protoreflect.MethodDescriptor) {
-	d.printf("\n### %s\n\n`%s` · %s\n\n%s\n", m.Name(), route(m), nature(m), d.prose(m))
+	d.printf("\n### %s\n\n`%s` · %s\n\n%s\n", m.Name(), route(m), nature(m), d.linkedComment(m))
 	d.message("####", m.Input())
 	d.message("####", m.Output())
 }
@@ -88,7 +88,7 @@ func (d *document) writeSharedMessages() {
 }
 
 func (d *document) message(level string, m protoreflect.MessageDescriptor) {
-	d.printf("\n%s %s\n\n%s\n", level, m.Name(), d.prose(m))
+	d.printf("\n%s %s\n\n%s\n", level, m.Name(), d.linkedComment(m))
 	if m.Fields().Len() == 0 {
 		return
 	}
@@ -100,8 +100,8 @@ func (d *document) writeFields(m protoreflect.MessageDescriptor) {
 	d.printf("\n| field | type | |\n|---|---|---|\n")
 	var details strings.Builder
 	for f := range image.All(m.Fields()) {
-		summary, rest, more := strings.Cut(d.prose(f), "\n\n")
-		d.printf("| `%s` | %s | %s |\n", f.Name(), d.typeOf(f), cell(summary))
+		summary, rest, more := strings.Cut(d.linkedComment(f), "\n\n")
+		d.printf("| `%s` | %s | %s |\n", f.Name(), d.typeOf(f), formatCell(summary))
 		if more {
 			fmt.Fprintf(&details, "\n`%s`: %s\n", f.Name(), rest)
 		}
@@ -113,14 +113,14 @@ func (d *document) enums() {
 	d.printf("\n## Enums\n")
 	for _, file := range d.files {
 		for e := range image.All(file.Enums()) {
-			d.printf("\n### %s\n\n%s\n", e.Name(), d.prose(e))
+			d.printf("\n### %s\n\n%s\n", e.Name(), d.linkedComment(e))
 			if e.Name() == reasons {
 				d.printf("\n[Errors](errors.md) lists them.\n")
 				continue
 			}
 			d.printf("\n| value | number | |\n|---|---|---|\n")
 			for value := range image.All(e.Values()) {
-				d.printf("| `%s` | %d | %s |\n", value.Name(), value.Number(), cell(d.prose(value)))
+				d.printf("| `%s` | %d | %s |\n", value.Name(), value.Number(), formatCell(d.linkedComment(value)))
 			}
 		}
 	}
@@ -155,8 +155,8 @@ func (d *document) typeOf(f protoreflect.FieldDescriptor) string {
 
 func (d *document) anchor(name string) string { return d.home + "#" + strings.ToLower(name) }
 
-// cell formats prose as one line, for a cell of a table.
-func cell(prose string) string {
+// formatCell formats prose as one line, for a cell of a table.
+func formatCell(prose string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(prose, "|", `\|`), "\n", " ")
 }
 
@@ -164,8 +164,8 @@ func cell(prose string) string {
 // dots, names of calls, messages and codes, and the characters < and *.
 var token = regexp.MustCompile("`[^`]*`|" + `\b[A-Za-z0-9]+(?:[_.][A-Za-z0-9]+)+\b|\b(?:[A-Z][a-z0-9]+){2,}\b|\b(?:OK|UNAUTHENTICATED|UNAVAILABLE|INTERNAL|ABORTED|UNIMPLEMENTED)\b|[<*]`)
 
-// prose returns a declaration's comment, with links to calls and messages.
-func (d *document) prose(of protoreflect.Descriptor) string {
+// linkedComment returns a declaration's comment, with links to calls and messages.
+func (d *document) linkedComment(of protoreflect.Descriptor) string {
 	return d.markUp(image.Comment(of), of.Name())
 }
 

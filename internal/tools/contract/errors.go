@@ -37,7 +37,7 @@ func (d *document) writeErrors(table errorTable) error {
 	d.printf("# Errors\n\nThis page lists the reasons for errors. `make generate` writes this page from the comments of\n"+
 		"[`error.proto`](../proto/easel/v1/error.proto). [The page for callers](callers.md#errors) describes how a program reacts.\n"+
 		"In each client, each kind of error has a class of its own: `BudgetExceeded` in Python and TypeScript, `*BudgetExceededError` in Go, `BudgetExceededException` in Java.\n\n%s\n\n"+
-		"| reason | class | code | over REST | meaning | retryable | remedy |\n|---|---|---|---|---|---|---|\n", d.prose(e))
+		"| reason | class | code | over REST | meaning | retryable | remedy |\n|---|---|---|---|---|---|---|\n", d.linkedComment(e))
 	for value := range image.All(e.Values()) {
 		if value.Number() == 0 {
 			continue
@@ -57,7 +57,7 @@ func (d *document) ownClasses(table errorTable) {
 	}
 	d.printf("\nErrors of the following classes have no reason, because the client itself creates them:\n\n| class | meaning |\n|---|---|\n")
 	for _, class := range slices.Sorted(maps.Keys(table.Classes)) {
-		d.printf("| `%s` | %s |\n", class, cell(table.Classes[class]))
+		d.printf("| `%s` | %s |\n", class, formatCell(table.Classes[class]))
 	}
 }
 
@@ -79,6 +79,6 @@ func (d *document) reason(value protoreflect.EnumValueDescriptor, class string) 
 	meaning := strings.TrimSuffix(strings.TrimPrefix(text, first[0]), tries[0])
 	rest := strings.Replace(first[2], "only over REST", "REST only", 1)
 	d.printf("| `%s` | `%s` | %s | %s | %s | %s | %s |\n", value.Name(), class, d.markUp("`"+first[1]+"`"+first[3], value.Name()),
-		rest, cell(d.markUp(meaning, value.Name())), answers[tries[1]], cell(d.markUp(tries[2], value.Name())))
+		rest, formatCell(d.markUp(meaning, value.Name())), answers[tries[1]], formatCell(d.markUp(tries[2], value.Name())))
 	return nil
 }

@@ -40,7 +40,7 @@ func write(path, reasons, contract, errors string) error {
 		return fmt.Errorf("read %s: %w", reasons, err)
 	}
 	d := newDocument(files)
-	d.services()
+	d.writeServices()
 	d.writeSharedMessages()
 	d.enums()
 	if err := os.WriteFile(contract, []byte(d.out.String()), 0o644); err != nil {

@@ -18,8 +18,8 @@ var script = filepath.Join(".build", "tools", "page", "node_modules", "@scalar",
 // unmapped contains packages in the script that are missing from its source map, because they are part of prebuilt components.
 var unmapped = []string{"@scalar/code-highlight@*", "highlight.js@11", "lowlight@3", "tailwindcss@4"}
 
-// addPage installs the packages of the API page's script in a temporary directory, and adds their licenses to found.
-func addPage(found texts) error {
+// addPage installs the packages of the API page's script in a temporary directory, and adds their licenses to licenses.
+func addPage(licenses texts) error {
 	names, err := packages()
 	if err != nil {
 		return err
@@ -44,9 +44,9 @@ func addPage(found texts) error {
 	if out, err := npm.CombinedOutput(); err != nil {
 		return fmt.Errorf("npm: %w\n%s", err, out)
 	}
-	err = found.addPackage(script)
+	err = licenses.addPackage(script)
 	for alias := range wanted {
-		err = errors.Join(err, found.addPackage(filepath.Join(dir, "node_modules", alias)))
+		err = errors.Join(err, licenses.addPackage(filepath.Join(dir, "node_modules", alias)))
 	}
 	return err
 }
@@ -98,10 +98,10 @@ func (t texts) addPackage(dir string) error {
 		if author, ok := manifest.Author.(map[string]any); ok {
 			manifest.Author = author["name"]
 		}
-		t.add(fmt.Sprintf("%s\n    by %v", name, manifest.Author), "Licence: "+manifest.License+"\n")
+		t.addText(fmt.Sprintf("%s\n    by %v", name, manifest.Author), "Licence: "+manifest.License+"\n")
 		return nil
 	}
 	text, err := os.ReadFile(files[0])
-	t.add(name, string(text))
+	t.addText(name, string(text))
 	return err
 }

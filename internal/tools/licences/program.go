@@ -46,9 +46,9 @@ func addProgram(found texts) error {
 	return err
 }
 
-// addLinked adds the licenses of the packages that are linked into the program for a platform. The map known contains the
-// directories that were already searched. addLinked skips them, and adds each directory that it searches.
-func (t texts) addLinked(system string, known map[string]bool) error {
+// addLinked adds the licenses of the packages that are linked into the program for a platform. It skips the directories in
+// searchedDirs, and adds each directory that it searches to searchedDirs.
+func (t texts) addLinked(system string, searchedDirs map[string]bool) error {
 	goos, goarch, _ := strings.Cut(system, "/")
 	list := exec.Command("go", "list", "-deps", "-json=Dir,Module", "./cmd/easel")
 	list.Env, list.Stderr = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch), os.Stderr
@@ -67,8 +67,8 @@ func (t texts) addLinked(system string, known map[string]bool) error {
 			continue
 		}
 		// A directory in a module may have its own license, in addition to the module's license.
-		for dir := p.Dir; !known[dir]; dir = filepath.Dir(dir) {
-			known[dir] = true
+		for dir := p.Dir; !searchedDirs[dir]; dir = filepath.Dir(dir) {
+			searchedDirs[dir] = true
 			err := t.addDirectory(p.Module.Path+filepath.ToSlash(strings.TrimPrefix(dir, p.Module.Dir)), dir)
 			if dir == p.Module.Dir {
 				if err != nil {
@@ -103,7 +103,7 @@ func (t texts) addDirectory(name, dir string) error {
 		if err != nil {
 			return err
 		}
-		t.add(name, string(text))
+		t.addText(name, string(text))
 		licensed = licensed || recognised.MatchString(strings.Join(strings.Fields(string(text)), " "))
 	}
 	if !licensed {

@@ -23,8 +23,8 @@ var (
 	titleLine     = regexp.MustCompile(`(?i)^[*#\s]*\(?(the )?mit license( \(mit\))?\)?[:*\s]*$`)
 )
 
-// add adds the license text of a part, which is a module or a package.
-func (t texts) add(part, text string) {
+// addText adds the license text of a part, which is a module or a package.
+func (t texts) addText(part, text string) {
 	var body []string
 	for line := range strings.Lines(strings.ReplaceAll(text, "\r", "")) {
 		switch {

@@ -110,8 +110,8 @@ func headers(pairs ...string) openapi3.Headers {
 	return all
 }
 
-// write sets the responses of an operation.
-func (a answers) write(operation *openapi3.Operation, method protoreflect.MethodDescriptor, verb string) error {
+// setResponses sets the responses of an operation.
+func (a answers) setResponses(operation *openapi3.Operation, method protoreflect.MethodDescriptor, verb string) error {
 	if _, ok := particular[method.Name()]; !ok {
 		return fmt.Errorf("answers.go has no statuses for %s; add them to its table \"particular\"", method.Name())
 	}

@@ -45,7 +45,7 @@ func addMissingParts(doc *openapi3.T, c contract) error {
 			if further {
 				operation.OperationID += "WithBody"
 			}
-			if err := answers.write(operation, method, verb); err != nil {
+			if err := answers.setResponses(operation, method, verb); err != nil {
 				return err
 			}
 		}
@@ -75,7 +75,7 @@ func completeOperation(doc *openapi3.T, operation *openapi3.Operation, method pr
 		p.Description = image.Comment(field)
 		p.Example = p.Extensions["x-example"]
 		delete(p.Extensions, "x-example")
-		limit(p.Schema, field)
+		addRules(p.Schema, field)
 		if p.In == openapi3.ParameterInPath && p.Schema.Value.Pattern == "" {
 			p.Schema.Value.MinLength = 1
 		}
@@ -137,12 +137,12 @@ func completeSchemas(doc *openapi3.T, c contract) {
 		}
 		for property, ref := range schema.Properties {
 			field := message.Fields().ByJSONName(property)
-			limit(ref, field)
+			addRules(ref, field)
 			openStruct(ref, field)
 		}
 		if !c.answered[message.FullName()] {
 			schema.AdditionalProperties = openapi3.AdditionalProperties{Has: new(false)}
-			choose(schema, message)
+			requireMembers(schema, message)
 			continue
 		}
 		for field := range image.All(message.Fields()) {
@@ -174,9 +174,9 @@ func alwaysThere(field protoreflect.FieldDescriptor) bool {
 		(field.Name() == "emit_time" || record && (strings.HasSuffix(holder, "Response") || strings.HasSuffix(holder, "Update")))
 }
 
-// choose declares in a request's schema which members are required: modelId, if the schema has this member, and exactly one
-// of the members in each oneof rule.
-func choose(schema *openapi3.Schema, message protoreflect.MessageDescriptor) {
+// requireMembers declares in a request's schema which members are required: modelId, if the schema has this member, and
+// exactly one of the members in each oneof rule.
+func requireMembers(schema *openapi3.Schema, message protoreflect.MessageDescriptor) {
 	rules, _ := proto.GetExtension(message.Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {
 		for _, name := range rule.GetFields() {
@@ -189,8 +189,8 @@ func choose(schema *openapi3.Schema, message protoreflect.MessageDescriptor) {
 	}
 }
 
-// limit adds the validation rules of a field to its schema.
-func limit(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
+// addRules adds the validation rules of a field to its schema.
+func addRules(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	if ref.Ref != "" || field == nil {
 		return
 	}

@@ -41,7 +41,7 @@ func write(image, from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := check(text); err != nil {
+	if err := checkDocument(text); err != nil {
 		return fmt.Errorf("the document is not valid: %w", err)
 	}
 	return os.WriteFile(to, append(text, '\n'), 0o644)
@@ -59,8 +59,9 @@ func convert(name string) (*openapi3.T, error) {
 	return openapi2conv.ToV3(&doc)
 }
 
-// check validates an OpenAPI document. It also resolves the references, and validates the examples against the schemas.
-func check(text []byte) error {
+// checkDocument validates an OpenAPI document. It also resolves the references, and validates the examples against the
+// schemas.
+func checkDocument(text []byte) error {
 	doc, err := openapi3.NewLoader().LoadFromData(text)
 	if err != nil {
 		return err

@@ -23,19 +23,19 @@ func main() {
 	if err != nil {
 		log.Fatal("prosecheck: git diff: ", err)
 	}
-	if findings := check(string(out)); len(findings) > 0 {
+	if findings := checkDiff(string(out)); len(findings) > 0 {
 		log.Fatal(strings.Join(findings, "\n"))
 	}
 }
 
-// check returns the findings in the added lines of a diff.
-func check(diff string) (findings []string) {
+// checkDiff returns the findings in the added lines of a diff.
+func checkDiff(diff string) (findings []string) {
 	var f file
 	for line := range strings.Lines(diff) {
 		if path, ok := strings.CutPrefix(line, "+++ b/"); ok {
 			f = file{path: strings.TrimSpace(path)}
 		} else if line[0] == ' ' || line[0] == '+' {
-			for _, found := range phrases(f.prose(strings.TrimSpace(line[1:]))) {
+			for _, found := range matchPatterns(f.proseOf(strings.TrimSpace(line[1:]))) {
 				if finding := fmt.Sprintf("%s:%d: %s", f.path, f.line, found); line[0] == '+' && !allowed.MatchString(finding) {
 					findings = append(findings, finding)
 				}
@@ -61,9 +61,9 @@ var (
 	message   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 )
 
-// prose returns the part of the next line that people read: the text outside code in a page, or a comment or message in a
+// proseOf returns the part of the next line that people read: the text outside code in a page, or a comment or message in a
 // program. It puts "¶" before the beginning of a comment.
-func (f *file) prose(line string) string {
+func (f *file) proseOf(line string) string {
 	f.line++
 	page := pages.MatchString(f.path)
 	fence := page && strings.HasPrefix(line, "```")
@@ -91,8 +91,8 @@ func (f *file) programProse(line string) string {
 	return "¶" + found[2]
 }
 
-// phrases returns a message for each pattern that a line matches.
-func phrases(line string) (found []string) {
+// matchPatterns returns a message for each pattern that a line matches.
+func matchPatterns(line string) (found []string) {
 	for _, one := range patterns {
 		if match := one.find.FindString(line); match != "" && !one.unless.MatchString(match) {
 			found = append(found, fmt.Sprintf("%q: %s", strings.Trim(match, "¶ "), one.instead))

@@ -26,14 +26,14 @@ func TestBannedPhrasesInAddedLinesAreReported(t *testing.T) {
 		`a.go:4: "of the caller": begin with the subject`,
 		`p.md:5: "goes on": continue`,
 	}
-	if got := check(diff); !slices.Equal(got, want) {
+	if got := checkDiff(diff); !slices.Equal(got, want) {
 		t.Errorf("found\n%s", strings.Join(got, "\n"))
 	}
 }
 
 func TestProseCheckSkipsGeneratedFilesAndTestMessages(t *testing.T) {
 	for _, path := range []string{"a_test.go", "gen/proto/a.proto", "docs/contract.md", "a.png"} {
-		if got := check("+++ b/" + path + "\n+\tt.Error(\"nobody gives this\")\n"); len(got) > 0 {
+		if got := checkDiff("+++ b/" + path + "\n+\tt.Error(\"nobody gives this\")\n"); len(got) > 0 {
 			t.Errorf("%s: %q", path, got)
 		}
 	}
@@ -51,7 +51,7 @@ func TestEachProsePatternMatchesItsExample(t *testing.T) {
 		}
 	}
 	for _, fine := range []string{"Who may call it?", "it gives up", "left alone", "nil if it is unset", "in time", "¶Wait returns the exit code."} {
-		if found := phrases(fine); len(found) > 0 {
+		if found := matchPatterns(fine); len(found) > 0 {
 			t.Errorf("%q: %q", fine, found)
 		}
 	}

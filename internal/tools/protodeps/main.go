@@ -45,7 +45,7 @@ func main() {
 func write(dir string) error {
 	files := map[string]protoreflect.FileDescriptor{}
 	for _, root := range roots {
-		collect(files, root)
+		collectImports(files, root)
 	}
 	printer := protoprint.Printer{Compact: true}
 	for path, file := range files {
@@ -64,14 +64,14 @@ func write(dir string) error {
 	return nil
 }
 
-// collect adds file and its imports to files. It skips google/protobuf, which buf provides itself.
-func collect(files map[string]protoreflect.FileDescriptor, file protoreflect.FileDescriptor) {
+// collectImports adds file and its imports to files. It skips google/protobuf, which buf provides itself.
+func collectImports(files map[string]protoreflect.FileDescriptor, file protoreflect.FileDescriptor) {
 	path := file.Path()
 	if files[path] != nil || strings.HasPrefix(path, "google/protobuf/") {
 		return
 	}
 	files[path] = file
 	for i := range file.Imports().Len() {
-		collect(files, file.Imports().Get(i).FileDescriptor)
+		collectImports(files, file.Imports().Get(i).FileDescriptor)
 	}
 }

@@ -39,7 +39,7 @@ func run(in io.Reader, out io.Writer) error {
 	if err := proto.Unmarshal(data, &request); err != nil {
 		return err
 	}
-	if err := finish(&descriptorpb.FileDescriptorSet{File: request.GetProtoFile()}, filepath.Join("..", "..")); err != nil {
+	if err := writeGenerated(&descriptorpb.FileDescriptorSet{File: request.GetProtoFile()}, filepath.Join("..", "..")); err != nil {
 		return err
 	}
 	response, err := proto.Marshal(&pluginpb.CodeGeneratorResponse{})
@@ -49,8 +49,8 @@ func run(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// finish writes the files that are generated from the descriptors, the service config and the table of reasons.
-func finish(set *descriptorpb.FileDescriptorSet, root string) error {
+// writeGenerated writes the files that are generated from the descriptors, the service config and the table of reasons.
+func writeGenerated(set *descriptorpb.FileDescriptorSet, root string) error {
 	config, err := os.ReadFile(filepath.Join(root, "proto", "easel", "v1", "service_config.json"))
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func finish(set *descriptorpb.FileDescriptorSet, root string) error {
 	if err != nil {
 		return err
 	}
-	ours := contract(set)
+	ours := contractFiles(set)
 	gen := filepath.Join(root, "gen")
 	golang := filepath.Join(gen, "go", "easel", "v1")
 	python := filepath.Join(gen, "python", "src", "easel_grpc")
@@ -98,8 +98,8 @@ func finish(set *descriptorpb.FileDescriptorSet, root string) error {
 	return err
 }
 
-// contract returns the descriptors of Easel's own .proto files, without their imports.
-func contract(set *descriptorpb.FileDescriptorSet) (ours []*descriptorpb.FileDescriptorProto) {
+// contractFiles returns the descriptors of Easel's own .proto files, without their imports.
+func contractFiles(set *descriptorpb.FileDescriptorSet) (ours []*descriptorpb.FileDescriptorProto) {
 	for _, file := range set.File {
 		if strings.HasPrefix(file.GetName(), "easel/") {
 			ours = append(ours, file)

@@ -35,7 +35,7 @@ func run(in io.Reader, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		known, err := check(text)
+		known, err := checkDocument(text)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%w in\n%s", err, text)
@@ -52,9 +52,9 @@ func run(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// check decodes one document, and reports whether its kind is built into Kubernetes. It returns an error if a field is
-// unknown or has the wrong type.
-func check(text []byte) (bool, error) {
+// checkDocument decodes one document, and reports whether its kind is built into Kubernetes. It returns an error if a
+// field is unknown or has the wrong type.
+func checkDocument(text []byte) (bool, error) {
 	var head struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`

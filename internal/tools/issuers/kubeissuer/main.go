@@ -81,8 +81,8 @@ func (i *issuer) key(number int) (crypto.Signer, error) {
 }
 
 // token returns a token like the one that a kubelet requests for a pod with a service account. The token is signed with
-// the key pair of the given number. The parameter life is the time until the token expires.
-func (i *issuer) token(ctx context.Context, number int, namespace, name, audience string, life time.Duration) (string, error) {
+// the key pair of the given number, and expires after lifetime.
+func (i *issuer) token(ctx context.Context, number int, namespace, name, audience string, lifetime time.Duration) (string, error) {
 	key, err := i.key(number)
 	if err != nil {
 		return "", err
@@ -93,7 +93,7 @@ func (i *issuer) token(ctx context.Context, number int, namespace, name, audienc
 	}
 	account := core.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("11111111-2222-3333-4444-555555555555")}}
 	pod := &core.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-0", UID: types.UID("66666666-7777-8888-9999-000000000000")}}
-	public, private, err := serviceaccount.Claims(account, pod, nil, nil, nil, nil, int64(life.Seconds()), 0, []string{audience}, nil)
+	public, private, err := serviceaccount.Claims(account, pod, nil, nil, nil, nil, int64(lifetime.Seconds()), 0, []string{audience}, nil)
 	if err != nil {
 		return "", err
 	}
