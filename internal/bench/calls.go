@@ -37,7 +37,7 @@ var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, 
 	}
 	var calls, rate, cpu float64
 	allocations, err := measureGrowth(ctx, s.server.allocations, func() (err error) {
-		cpu, err = measureGrowth(ctx, s.server.cpu, func() (err error) {
+		cpu, err = measureGrowth(ctx, s.server.cpuTime, func() (err error) {
 			calls, rate, err = s.callFor(ctx, callTime, call)
 			return err
 		})
@@ -61,17 +61,17 @@ var restCalls = &measurement{measure: func(ctx context.Context, s *scene) (figur
 	return figures{"rest-rate": rate}, err
 }}
 
-// callFor calls the function call repeatedly in callerCount goroutines. It stops after the given time, multiplied
-// by the benchmark's scale. It returns the number of calls, and the number of calls per second.
-func (s *scene) callFor(ctx context.Context, length time.Duration, call func(context.Context) error) (calls, rate float64, err error) {
+// callFor calls fn repeatedly in callerCount goroutines. It stops after the given time, multiplied by the
+// benchmark's scale. It returns the number of calls, and the number of calls per second.
+func (s *scene) callFor(ctx context.Context, length time.Duration, fn func(context.Context) error) (calls, rate float64, err error) {
 	var done atomic.Int64
 	callers, ctx := errgroup.WithContext(ctx)
 	begin := time.Now()
-	until := begin.Add(s.duration(length))
+	until := begin.Add(s.scaledDuration(length))
 	for range callerCount {
 		callers.Go(func() error {
 			for time.Now().Before(until) {
-				if err := call(ctx); err != nil {
+				if err := fn(ctx); err != nil {
 					return err
 				}
 				done.Add(1)

@@ -21,8 +21,9 @@ type watchClient struct {
 	times []time.Time // arrival times of the messages from all watches
 }
 
-// watchers returns a watch client with 10 connections to the server. They stay open until the end of the scene.
-func (s *scene) watchers() (*watchClient, error) {
+// connectWatchClient returns a watch client with 10 connections to the server. They stay open until the end of the
+// scene.
+func (s *scene) connectWatchClient() (*watchClient, error) {
 	const conns = 10
 	c := &watchClient{failed: make(chan error, conns)}
 	for range conns {
@@ -32,23 +33,24 @@ func (s *scene) watchers() (*watchClient, error) {
 		}
 		s.undo = append(s.undo, func() { _ = conn.Close() })
 		c.conns = append(c.conns, conn)
-		go func() { c.failed <- conn.read() }()
+		go func() { c.failed <- conn.readFrames() }()
 	}
 	return c, nil
 }
 
-// watch opens n watches, distributed evenly over the given number of generations. It opens the watches in batches.
-// After each batch, it waits until every watch has received its first message. The first batch is a single watch.
-func (c *watchClient) watch(ctx context.Context, n, generations int) error {
+// openWatches opens n watches, distributed evenly over the given number of generations. It opens the watches in
+// batches. After each batch, it waits until every watch has received its first message. The first batch is a single
+// watch.
+func (c *watchClient) openWatches(ctx context.Context, n, generations int) error {
 	const batch = 500
 	for i, end := 0, 1; i < n; i, end = end, end+batch {
 		for j := i; j < min(end, n); j++ {
 			request := watchRequest("g" + strconv.Itoa(j%generations))
-			if err := c.conns[j%len(c.conns)].call(easelv1.GenerationService_WatchGeneration_FullMethodName, request); err != nil {
+			if err := c.conns[j%len(c.conns)].startCall(easelv1.GenerationService_WatchGeneration_FullMethodName, request); err != nil {
 				return err
 			}
 		}
-		if err := c.await(ctx, min(end, n)); err != nil {
+		if err := c.awaitMessages(ctx, min(end, n)); err != nil {
 			return err
 		}
 	}
@@ -61,17 +63,17 @@ func watchRequest(id string) *easelv1.WatchGenerationRequest {
 	return &easelv1.WatchGenerationRequest{GenerationId: id, HeartbeatInterval: durationpb.New(time.Minute)}
 }
 
-// await waits until all watches together have received the given number of messages. It returns an error after a
-// minute, or if a connection fails.
-func (c *watchClient) await(ctx context.Context, messages int) error {
+// awaitMessages waits until all watches together have received the given number of messages. It returns an error
+// after a minute, or if a connection fails.
+func (c *watchClient) awaitMessages(ctx context.Context, messages int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	for c.arrived() < messages {
+	for c.arrivedCount() < messages {
 		select {
 		case err := <-c.failed:
 			return fmt.Errorf("load client connection failed: %w", err)
 		case <-ctx.Done():
-			return fmt.Errorf("only %d of %d messages arrived: %w", c.arrived(), messages, ctx.Err())
+			return fmt.Errorf("only %d of %d messages arrived: %w", c.arrivedCount(), messages, ctx.Err())
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
@@ -84,8 +86,8 @@ func (c *watchClient) note(at time.Time) {
 	c.times = append(c.times, at)
 }
 
-// arrived returns the number of received messages.
-func (c *watchClient) arrived() int { return len(c.arrivalTimes(0)) }
+// arrivedCount returns the number of received messages.
+func (c *watchClient) arrivedCount() int { return len(c.arrivalTimes(0)) }
 
 // arrivalTimes returns the arrival times of the messages, oldest first. It skips the given number of messages.
 func (c *watchClient) arrivalTimes(first int) []time.Time {

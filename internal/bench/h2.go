@@ -20,7 +20,7 @@ import (
 type h2conn struct {
 	net.Conn
 	framer  *http2.Framer
-	message func(at time.Time)       // called for each message, in the goroutine of the method read
+	message func(at time.Time)       // called for each message, in the goroutine of readFrames
 	pending map[uint32]*bytes.Buffer // bytes of the incomplete message on each stream, by stream ID
 
 	mu      sync.Mutex // guards the fields below, and serializes writes to the connection
@@ -32,14 +32,14 @@ type h2conn struct {
 
 const widest = 1<<31 - 1 // maximum size of a flow-control window
 
-// dial opens a connection with flow-control windows of the maximum size. The connection calls the function message for
-// each message that it receives.
-func dial(addr string, message func(at time.Time)) (*h2conn, error) {
+// dial opens a connection with flow-control windows of the maximum size. The connection calls handleMessage for each
+// message that it receives.
+func dial(addr string, handleMessage func(at time.Time)) (*h2conn, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	c := &h2conn{Conn: conn, message: message, out: bufio.NewWriterSize(conn, 64<<10), newest: 1, pending: map[uint32]*bytes.Buffer{}}
+	c := &h2conn{Conn: conn, message: handleMessage, out: bufio.NewWriterSize(conn, 64<<10), newest: 1, pending: map[uint32]*bytes.Buffer{}}
 	c.encoder = hpack.NewEncoder(&c.block)
 	c.framer = http2.NewFramer(c.out, bufio.NewReaderSize(conn, 256<<10))
 	c.framer.SetReuseFrames()
@@ -55,18 +55,18 @@ func dial(addr string, message func(at time.Time)) (*h2conn, error) {
 	})
 }
 
-// write calls the function frames to fill the buffer, and then flushes the buffer. Concurrent calls are serialized.
-func (c *h2conn) write(frames func() error) error {
+// write calls writeFrames to fill the buffer, and then flushes the buffer. Concurrent calls are serialized.
+func (c *h2conn) write(writeFrames func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := frames(); err != nil {
+	if err := writeFrames(); err != nil {
 		return err
 	}
 	return c.out.Flush()
 }
 
-// call starts a gRPC call, and sends its only request message.
-func (c *h2conn) call(method string, request proto.Message) error {
+// startCall starts a gRPC call, and sends its only request message.
+func (c *h2conn) startCall(method string, request proto.Message) error {
 	message, err := proto.Marshal(request)
 	if err != nil {
 		return err
@@ -97,8 +97,8 @@ func (c *h2conn) writeHeaders(method string) error {
 	return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.newest, BlockFragment: c.block.Bytes(), EndHeaders: true})
 }
 
-// read reads frames until the connection is closed or a watch ends, and returns the reason as an error.
-func (c *h2conn) read() error {
+// readFrames reads frames until the connection is closed or a watch ends, and returns the reason as an error.
+func (c *h2conn) readFrames() error {
 	for {
 		frame, err := c.framer.ReadFrame()
 		if err != nil {
@@ -113,7 +113,7 @@ func (c *h2conn) read() error {
 func (c *h2conn) take(frame http2.Frame, at time.Time) error {
 	switch f := frame.(type) {
 	case *http2.DataFrame:
-		c.data(f.StreamID, f.Data(), at)
+		c.appendData(f.StreamID, f.Data(), at)
 	case *http2.SettingsFrame:
 		if !f.IsAck() {
 			return c.write(c.framer.WriteSettingsAck)
@@ -132,8 +132,8 @@ func (c *h2conn) take(frame http2.Frame, at time.Time) error {
 	return nil
 }
 
-// The method data appends bytes to the incomplete message of a stream, and calls c.message for each complete message.
-func (c *h2conn) data(id uint32, data []byte, at time.Time) {
+// appendData appends bytes to the incomplete message of a stream, and calls c.message for each complete message.
+func (c *h2conn) appendData(id uint32, data []byte, at time.Time) {
 	in := c.pending[id]
 	if in == nil {
 		in = &bytes.Buffer{}

@@ -46,7 +46,7 @@ func run(args []string) error {
 		flags.PrintDefaults()
 	}
 	_ = flags.Parse(args) // exits on error
-	chosen, err := choose(flags.Args())
+	chosen, err := chooseRows(flags.Args())
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func run(args []string) error {
 		b.repeats, b.scale = 3, 0.2
 		chosen = slices.DeleteFunc(chosen, func(r row) bool { return !r.counted })
 	}
-	if err := b.identify(); err != nil {
+	if err := b.readVersion(); err != nil {
 		return err
 	}
 	if b.dir, err = os.MkdirTemp("", "easel-bench-"); err != nil {
@@ -65,7 +65,7 @@ func run(args []string) error {
 		return err
 	}
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+benchKey)
-	return b.measure(ctx, os.Stdout, chosen)
+	return b.measureRows(ctx, os.Stdout, chosen)
 }
 
 // bench is one run of the benchmark.
@@ -79,8 +79,8 @@ type bench struct {
 	counts  bool // whether to measure only counts and sizes, which takes less time
 }
 
-// identify reads the version of easel.
-func (b *bench) identify() error {
+// readVersion reads the version of easel.
+func (b *bench) readVersion() error {
 	version, err := exec.Command(b.easel, "version").Output()
 	if err != nil {
 		return fmt.Errorf("%s: %w; run make build", b.easel, err)
@@ -121,8 +121,10 @@ func copyProgram(to, from string) (err error) {
 	return errors.Join(err, target.Close())
 }
 
-// load multiplies a number of watches or orders by the scale. It returns at least 1.
-func (b *bench) load(n int) int { return max(1, int(float64(n)*b.scale)) }
+// scaledLoad multiplies a number of watches or orders by the scale. It returns at least 1.
+func (b *bench) scaledLoad(n int) int { return max(1, int(float64(n)*b.scale)) }
 
-// duration multiplies the length of a measurement by the scale.
-func (b *bench) duration(d time.Duration) time.Duration { return time.Duration(float64(d) * b.scale) }
+// scaledDuration multiplies the length of a measurement by the scale.
+func (b *bench) scaledDuration(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * b.scale)
+}

@@ -35,15 +35,15 @@ const (
 	inPostgres facade = "easel, PostgreSQL"
 )
 
-// measure runs the measurements for the chosen rows, and prints each row when its measurement is complete.
-// If the flag -counts is set, measure returns an error if a row misses its limit.
-func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error {
+// measureRows runs the measurements for the chosen rows, and prints each row when its measurement is complete. If the
+// flag -counts is set, measureRows returns an error if a row misses its limit.
+func (b *bench) measureRows(ctx context.Context, out io.Writer, chosen []row) error {
 	write := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 	write("%s\n%s/%s, %d CPUs, %s; median, with minimum and maximum in parentheses\n\n%s", b.version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), heading)
 	var failures []error
 	for len(chosen) > 0 {
 		m := chosen[0].from
-		measured, err := b.repeated(ctx, m)
+		measured, err := b.measureRepeatedly(ctx, m)
 		if errors.Is(err, exec.ErrNotFound) {
 			write("%-13s NOT measured: PostgreSQL is not installed\n", chosen[0].name)
 			chosen = slices.DeleteFunc(chosen, func(r row) bool { return r.from == m })
@@ -63,22 +63,22 @@ func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error 
 	return errors.Join(failures...)
 }
 
-// compared returns the two facades to compare.
-func (m *measurement) compared() sides {
+// comparedSides returns the two facades to compare.
+func (m *measurement) comparedSides() sides {
 	if m.sides == (sides{}) {
 		return sides{thePeer, theEasel}
 	}
 	return m.sides
 }
 
-// repeated measures Easel and the facade that it is compared with. It repeats this several times, in alternating order,
-// and returns the figures of both facades for each repetition.
-func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[facade]figures, err error) {
+// measureRepeatedly measures Easel and the facade that it is compared with. It repeats this several times, in
+// alternating order, and returns the figures of both facades for each repetition.
+func (b *bench) measureRepeatedly(ctx context.Context, m *measurement) (measured []map[facade]figures, err error) {
 	repeats := b.repeats
 	if m.repeats != 0 {
 		repeats = min(repeats, m.repeats)
 	}
-	facades := []facade{m.compared().peer, m.compared().easel}
+	facades := []facade{m.comparedSides().peer, m.comparedSides().easel}
 	for range repeats {
 		both := map[facade]figures{}
 		for _, f := range facades {
@@ -95,7 +95,7 @@ func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[fa
 func (b *bench) measureOnce(ctx context.Context, m *measurement, f facade) (figures, error) {
 	s := &scene{bench: b, catalog: &stub{generations: map[string]*generation{}}}
 	defer s.stop()
-	if err := s.start(ctx, f, m.flags[f]); err != nil {
+	if err := s.startFacade(ctx, f, m.flags[f]); err != nil {
 		return nil, err
 	}
 	return m.measure(ctx, s)

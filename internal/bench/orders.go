@@ -30,28 +30,28 @@ func measureOrders(ledger string) func(context.Context, *scene) (figures, error)
 	return func(ctx context.Context, s *scene) (figures, error) {
 		s.catalog.unlisted.Store(true)
 		var times []float64
-		n := s.load(orderCount)
+		n := s.scaledLoad(orderCount)
 		for i := range n + n/5 {
 			begin := time.Now()
-			if err := s.order(ctx); err != nil {
+			if err := s.placeOrder(ctx); err != nil {
 				return nil, err
 			}
 			if i >= n/5 { // the first orders only warm up the server
 				times = append(times, float64(time.Since(begin).Microseconds())/1000)
 			}
 		}
-		if _, _, err := s.callFor(ctx, warmUp, s.order); err != nil {
+		if _, _, err := s.callFor(ctx, warmUp, s.placeOrder); err != nil {
 			return nil, err
 		}
-		_, rate, err := s.callFor(ctx, callTime, s.order)
+		_, rate, err := s.callFor(ctx, callTime, s.placeOrder)
 		return figures{ledger + "-order": median(times), ledger + "-rate": rate}, err
 	}
 }
 
 var ordered atomic.Int64
 
-// order places a new order with a price limit, so that both Easel and the peer request a quote.
-func (s *scene) order(ctx context.Context) error {
+// placeOrder places a new order with a price limit, so that both Easel and the peer request a quote.
+func (s *scene) placeOrder(ctx context.Context) error {
 	_, err := s.client.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
 		ModelId: "studio/landscape", IdempotencyKey: "order-" + strconv.FormatInt(ordered.Add(1), 10), MaxCostCents: new(int64(1000)),
 		InputsJson: `{"prompt":"a calm sea at dusk with three small boats and a lighthouse","size":"1600x1000"}`,
@@ -64,9 +64,9 @@ const callersText = `teams: {bench: {budget: {daily_cents: 1000000000000, monthl
 callers: [{name: bench, team: bench, tokens: ["sha256:%s"]}]
 `
 
-// The method ledger returns the flags for a facade with the shared API key, the callers file and a ledger on disk.
-// The ledger is in PostgreSQL for inPostgres, and otherwise in SQLite. For theEasel, the method returns no flags.
-func (s *scene) ledger(f facade) (flags []string, err error) {
+// ledgerFlags returns the flags for a facade with the shared API key, the callers file and a ledger on disk. The ledger is
+// in PostgreSQL for inPostgres, and otherwise in SQLite. For theEasel, ledgerFlags returns no flags.
+func (s *scene) ledgerFlags(f facade) (flags []string, err error) {
 	dir, err := os.MkdirTemp(s.dir, "ledger-")
 	if err != nil || f == theEasel {
 		return nil, err
@@ -83,14 +83,14 @@ func (s *scene) ledger(f facade) (flags []string, err error) {
 	}
 	url := "sqlite:" + filepath.Join(dir, "ledger.db")
 	if f == inPostgres {
-		url, err = s.postgres()
+		url, err = s.startPostgres()
 	}
 	return append(flags, "--callers-file", callers, "--ledger-url", url), err
 }
 
-// postgres starts a PostgreSQL server with default settings, which runs until the end of the scene. It returns the URL of a
-// new database on this server.
-func (s *scene) postgres() (url string, err error) {
+// startPostgres starts a PostgreSQL server with default settings, which runs until the end of the scene. It returns the URL
+// of a new database on this server.
+func (s *scene) startPostgres() (url string, err error) {
 	server, err := proctest.NewPostgres()
 	if err != nil {
 		return "", err

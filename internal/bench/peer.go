@@ -40,7 +40,7 @@ func authorization(ctx context.Context) string {
 
 // GetGeneration implements easelv1.GenerationServiceServer.
 func (f *peer) GetGeneration(ctx context.Context, request *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
-	g, err := f.catalog.generation(ctx, authorization(ctx), request.GetGenerationId())
+	g, err := f.catalog.readGeneration(ctx, authorization(ctx), request.GetGenerationId())
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (f *peer) GetGeneration(ctx context.Context, request *easelv1.GetGeneration
 
 // CreateGeneration implements easelv1.GenerationServiceServer.
 func (f *peer) CreateGeneration(ctx context.Context, request *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
-	g, err := f.catalog.order(ctx, authorization(ctx), request)
+	g, err := f.catalog.placeOrder(ctx, authorization(ctx), request)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (f *peer) CreateGeneration(ctx context.Context, request *easelv1.CreateGene
 // heartbeat interval, the goroutine sends a heartbeat.
 func (f *peer) WatchGeneration(request *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
-	p, leave := f.join(pollerKey{authorization(ctx), request.GetGenerationId()})
+	p, leave := f.joinPoller(pollerKey{authorization(ctx), request.GetGenerationId()})
 	defer leave()
 	silence := cmp.Or(request.GetHeartbeatInterval().AsDuration(), 15*time.Second)
 	heartbeat := time.NewTimer(silence)
@@ -108,9 +108,9 @@ func heartbeatOf(now pollerState) *easelv1.WatchGenerationResponse {
 	}
 }
 
-// join returns the poller of a generation, and starts it if necessary. A watcher must call leave when it ends. The
-// poller stops when its last watcher has called leave.
-func (f *peer) join(key pollerKey) (p *poller, leave func()) {
+// joinPoller returns the poller of a generation, and starts it if necessary. A watcher must call leave when it ends.
+// The poller stops when its last watcher has called leave.
+func (f *peer) joinPoller(key pollerKey) (p *poller, leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if p = f.pollers[key]; p == nil {
@@ -118,7 +118,7 @@ func (f *peer) join(key pollerKey) (p *poller, leave func()) {
 		f.pollers[key] = p
 		var ctx context.Context
 		ctx, p.stop = context.WithCancel(f.polling)
-		go p.poll(ctx, f.every, func() (*easelv1.Generation, error) { return f.catalog.generation(ctx, key.authorization, key.id) })
+		go p.poll(ctx, f.every, func() (*easelv1.Generation, error) { return f.catalog.readGeneration(ctx, key.authorization, key.id) })
 	}
 	p.watchers++
 	return p, func() {
@@ -154,12 +154,12 @@ func (p *poller) state() pollerState {
 	return p.now
 }
 
-// poll calls the function read at the given interval, and passes each result to the method note. It stops when note
+// poll calls readGeneration at the given interval, and passes each result to applyResult. It stops when applyResult
 // returns true or ctx is done.
-func (p *poller) poll(ctx context.Context, every time.Duration, read func() (*easelv1.Generation, error)) {
-	ticker := time.NewTicker(every)
+func (p *poller) poll(ctx context.Context, interval time.Duration, readGeneration func() (*easelv1.Generation, error)) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	for !p.note(read()) {
+	for !p.applyResult(readGeneration()) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -168,9 +168,9 @@ func (p *poller) poll(ctx context.Context, every time.Duration, read func() (*ea
 	}
 }
 
-// note applies the result of a poll, and reports whether it was the last poll. A failed poll is the last one only if
-// the generation does not exist or the catalog rejects the API key. After any other error, polling continues.
-func (p *poller) note(g *easelv1.Generation, err error) (last bool) {
+// applyResult applies the result of a poll, and reports whether it was the last poll. A failed poll is the last one
+// only if the generation does not exist or the catalog rejects the API key. After any other error, polling continues.
+func (p *poller) applyResult(g *easelv1.Generation, err error) (isLast bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch status.Code(err) {

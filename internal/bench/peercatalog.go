@@ -33,8 +33,8 @@ const (
 	peerLongest = 8 << 20          // maximum size of a response in bytes
 )
 
-// generation reads a generation from the catalog.
-func (c *peerCatalog) generation(ctx context.Context, authorization, id string) (*easelv1.Generation, error) {
+// readGeneration reads a generation from the catalog.
+func (c *peerCatalog) readGeneration(ctx context.Context, authorization, id string) (*easelv1.Generation, error) {
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
 	response, err := c.get(ctx, authorization, "/generations/"+url.PathEscape(id))
@@ -44,8 +44,8 @@ func (c *peerCatalog) generation(ctx context.Context, authorization, id string) 
 	return readGeneration(response)
 }
 
-// order requests the price of an order, and places the order if the price is within the order's limit.
-func (c *peerCatalog) order(ctx context.Context, authorization string, r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+// placeOrder requests the price of an order, and places the order if the price is within the order's limit.
+func (c *peerCatalog) placeOrder(ctx context.Context, authorization string, r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{"modelId": r.GetModelId(), "inputs": json.RawMessage(r.GetInputsJson())})
@@ -152,8 +152,8 @@ func generationOf(body []byte) (*easelv1.Generation, error) {
 	return g, err
 }
 
-// takeMember removes a member from fields, and returns its value. If the value is missing or does not have the type T, take
-// returns the zero value of T.
+// takeMember removes a member from fields, and returns its value. If the value is missing or does not have the type T,
+// takeMember returns the zero value of T.
 func takeMember[T any](fields map[string]any, name string) T {
 	value, _ := fields[name].(T)
 	delete(fields, name)

@@ -20,11 +20,11 @@ const (
 // requests.
 var polls = &measurement{repeats: 1, measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(activeCount)
-	w, err := s.watchers()
+	w, err := s.connectWatchClient()
 	if err != nil {
 		return nil, err
 	}
-	if err := w.watch(ctx, activeCount, activeCount); err != nil {
+	if err := w.openWatches(ctx, activeCount, activeCount); err != nil {
 		return nil, err
 	}
 	time.Sleep(pollSettle)

@@ -49,7 +49,7 @@ func (b *bench) startProcess(ctx context.Context, env []string, name string, arg
 		_ = p.cmd.Wait()
 		close(p.exited)
 	}()
-	if err := p.await(ctx); err != nil {
+	if err := p.awaitAddrs(ctx); err != nil {
 		p.stop()
 		text, _ := os.ReadFile(p.logs)
 		return nil, fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, text[max(0, len(text)-2000):])
@@ -57,12 +57,12 @@ func (b *bench) startProcess(ctx context.Context, env []string, name string, arg
 	return p, nil
 }
 
-// await waits until the process has logged its gRPC, REST and admin addresses. It returns an error after 20 seconds, or if the
-// process exits.
-func (p *process) await(ctx context.Context) error {
+// awaitAddrs waits until the process has logged its gRPC, REST and admin addresses. It returns an error after 20 seconds, or
+// if the process exits.
+func (p *process) awaitAddrs(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	for p.addrs = p.listening(); len(p.addrs) < 3; p.addrs = p.listening() {
+	for p.addrs = p.listenAddrs(); len(p.addrs) < 3; p.addrs = p.listenAddrs() {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -74,8 +74,8 @@ func (p *process) await(ctx context.Context) error {
 	return nil
 }
 
-// listening returns the addresses in the log, keyed by listener name. The log has a JSON line for each address.
-func (p *process) listening() map[string]string {
+// listenAddrs returns the addresses in the log, keyed by listener name. The log has a JSON line for each address.
+func (p *process) listenAddrs() map[string]string {
 	addrs := map[string]string{}
 	text, _ := os.ReadFile(p.logs)
 	for line := range bytes.Lines(text) {
@@ -94,14 +94,14 @@ func (p *process) stop() {
 	<-p.exited
 }
 
-// cpu returns the user and system time of the process in seconds, with a resolution of 10 ms.
-func (p *process) cpu(context.Context) (float64, error) {
+// cpuTime returns the user and system time of the process in seconds, with a resolution of 10 ms.
+func (p *process) cpuTime(context.Context) (float64, error) {
 	stat, err := p.stat()
 	return stat.CPUTime(), err
 }
 
-// resident returns the resident memory of the process, in bytes.
-func (p *process) resident() (float64, error) {
+// residentMemory returns the resident memory of the process, in bytes.
+func (p *process) residentMemory() (float64, error) {
 	stat, err := p.stat()
 	return float64(stat.ResidentMemory()), err
 }
@@ -114,9 +114,9 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	return proc.Stat()
 }
 
-// inUse runs the garbage collector twice, and returns the memory of live objects and of stacks, in bytes. Resident memory
-// would be less exact: it also contains garbage that was collected, and so depends on the times of collections.
-func (p *process) inUse(ctx context.Context) (bytes float64, err error) {
+// memoryInUse runs the garbage collector twice, and returns the memory of live objects and of stacks, in bytes. Resident
+// memory would be less exact: it also contains garbage that was collected, and so depends on the times of collections.
+func (p *process) memoryInUse(ctx context.Context) (bytes float64, err error) {
 	if _, err := p.heapFigures(ctx); err != nil {
 		return 0, err
 	}

@@ -50,9 +50,9 @@ func rowNames() []string {
 	return names
 }
 
-// choose returns the rows with the given names, or all rows if names is empty. A name also selects all rows whose names begin
-// with it and a hyphen: "call" selects call-cpu, call-allocs and call-rate. A name that selects no row is an error.
-func choose(names []string) (chosen []row, err error) {
+// chooseRows returns the rows with the given names, or all rows if names is empty. A name also selects all rows whose names
+// begin with it and a hyphen: "call" selects call-cpu, call-allocs and call-rate. A name that selects no row is an error.
+func chooseRows(names []string) (chosen []row, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(rows, func(r row) bool { return r.isCalled(name) }) {
 			return nil, fmt.Errorf("unknown row %q; the rows are %s", name, strings.Join(rowNames(), " "))
@@ -74,7 +74,7 @@ type result struct {
 func (r row) result(measured []map[facade]figures) result {
 	out := result{row: r}
 	for _, m := range measured {
-		of := r.from.compared()
+		of := r.from.comparedSides()
 		out.peer, out.easel = append(out.peer, m[of.peer][r.name]), append(out.easel, m[of.easel][r.name])
 	}
 	return out

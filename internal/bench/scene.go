@@ -21,9 +21,9 @@ type scene struct {
 	undo    []func() // functions that stop the scene's parts, in the order in which the parts were started; stop calls them in reverse order
 }
 
-// start starts the catalog, the facade f and a receiver for its telemetry, and then connects to the facade. flags
+// startFacade starts the catalog, the facade f and a receiver for its telemetry, and then connects to the facade. flags
 // contains additional flags for the facade.
-func (s *scene) start(ctx context.Context, f facade, flags []string) error {
+func (s *scene) startFacade(ctx context.Context, f facade, flags []string) error {
 	web := &http.Server{Handler: s.catalog.handler()}
 	catalog, err := s.serve(web.Serve, func() { _ = web.Close() })
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *scene) start(ctx context.Context, f facade, flags []string) error {
 	if err != nil {
 		return err
 	}
-	program, args, err := s.command(f, "http://"+catalog+basePath) //nolint:contextcheck // command takes no ctx, because it may start a database server that runs until the end of the scene
+	program, args, err := s.facadeCommand(f, "http://"+catalog+basePath) //nolint:contextcheck // command takes no ctx, because it may start a database server that runs until the end of the scene
 	if err != nil {
 		return err
 	}
@@ -67,12 +67,12 @@ func (s *scene) serve(run func(net.Listener) error, stop func()) (addr string, e
 	return l.Addr().String(), nil
 }
 
-// command returns the program and the arguments that start a facade.
-func (s *scene) command(f facade, upstream string) (program string, args []string, err error) {
+// facadeCommand returns the program and the arguments that start a facade.
+func (s *scene) facadeCommand(f facade, upstream string) (program string, args []string, err error) {
 	if f == thePeer {
 		return s.peer, []string{peerRole, "-upstream", upstream}, nil
 	}
-	ledgerSettings, err := s.ledger(f)
+	ledgerSettings, err := s.ledgerFlags(f)
 	return s.easel, append([]string{
 		"serve", "--upstream-url", upstream, "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0",
 		"--caller-streams", "60000", "--max-streams", "60000",
@@ -85,16 +85,15 @@ func (s *scene) stop() {
 	}
 }
 
-// measureGrowth calls a function, and returns the difference of a value before and after the call. The function read returns
-// the value.
-func measureGrowth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
-	before, err := read(ctx)
+// measureGrowth calls fn. It returns the difference between the values that readValue returns before and after this call.
+func measureGrowth(ctx context.Context, readValue func(context.Context) (float64, error), fn func() error) (float64, error) {
+	before, err := readValue(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if err := meanwhile(); err != nil {
+	if err := fn(); err != nil {
 		return 0, err
 	}
-	after, err := read(ctx)
+	after, err := readValue(ctx)
 	return after - before, err
 }

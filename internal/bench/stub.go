@@ -30,12 +30,12 @@ type stub struct {
 type generation struct {
 	id       string
 	created  time.Time
-	progress int       // progress in the record; the method change increments it
+	progress int       // progress in the record; incrementProgress increments it
 	shown    time.Time // time when the record was first sent with the current progress; zero if it was not sent yet, or if progress is 0
 }
 
-// add adds a generation that stays active.
-func (s *stub) add(id string) {
+// addGeneration adds a generation that stays active.
+func (s *stub) addGeneration(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := &generation{id: id, created: time.Now()}
@@ -46,12 +46,12 @@ func (s *stub) add(id string) {
 // addActive adds n generations that stay active, with the IDs g0, g1 and so on.
 func (s *stub) addActive(n int) {
 	for i := range n {
-		s.add("g" + strconv.Itoa(i))
+		s.addGeneration("g" + strconv.Itoa(i))
 	}
 }
 
-// The method change increments a generation's progress, so that its record changes.
-func (s *stub) change(id string) {
+// incrementProgress increments a generation's progress, so that its record changes.
+func (s *stub) incrementProgress(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.generations[id].shown = time.Time{}
@@ -72,9 +72,9 @@ func (s *stub) handler() http.Handler {
 	mux.HandleFunc("GET "+basePath+"/me", func(w http.ResponseWriter, _ *http.Request) {
 		send(w, []byte(`{"balanceCents":100000}`))
 	})
-	mux.HandleFunc("GET "+basePath+"/generations", func(w http.ResponseWriter, _ *http.Request) { send(w, s.list()) })
+	mux.HandleFunc("GET "+basePath+"/generations", func(w http.ResponseWriter, _ *http.Request) { send(w, s.listActive()) })
 	mux.HandleFunc("GET "+basePath+"/generations/{id}", func(w http.ResponseWriter, r *http.Request) {
-		if record := s.get(r.PathValue("id")); record != nil {
+		if record := s.recordOf(r.PathValue("id")); record != nil {
 			send(w, record)
 			return
 		}
@@ -94,15 +94,15 @@ func send(w http.ResponseWriter, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// list returns the list of active generations, newest first, or an empty list if unlisted is set.
-func (s *stub) list() []byte {
+// listActive returns the list of active generations, newest first, or an empty list if unlisted is set.
+func (s *stub) listActive() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.polls.Add(1)
 	var records [][]byte
 	if !s.unlisted.Load() {
 		for _, g := range slices.Backward(s.order) {
-			records = append(records, s.record(g))
+			records = append(records, s.encodeRecord(g))
 		}
 	}
 	return fmt.Appendf(nil, `{"generations":[%s]}`, bytes.Join(records, []byte{','}))
@@ -112,12 +112,12 @@ func (s *stub) list() []byte {
 // generations are g0, g1 and so on.
 func (s *stub) acceptOrder() []byte {
 	id := "g" + strconv.FormatInt(s.taken.Add(1)-1, 10)
-	s.add(id)
-	return s.get(id)
+	s.addGeneration(id)
+	return s.recordOf(id)
 }
 
-// get returns the record of a generation, or nil if there is no such generation.
-func (s *stub) get(id string) []byte {
+// recordOf returns the record of a generation, or nil if there is no such generation.
+func (s *stub) recordOf(id string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.generations[id]
@@ -125,11 +125,11 @@ func (s *stub) get(id string) []byte {
 		return nil
 	}
 	s.polls.Add(1)
-	return s.record(g)
+	return s.encodeRecord(g)
 }
 
-// record returns the record of a generation as JSON. The record has about 400 bytes.
-func (s *stub) record(g *generation) []byte {
+// encodeRecord returns the record of a generation as JSON. The record has about 400 bytes.
+func (s *stub) encodeRecord(g *generation) []byte {
 	if g.shown.IsZero() && g.progress > 0 {
 		g.shown = time.Now()
 	}

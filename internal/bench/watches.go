@@ -9,7 +9,7 @@ import (
 // idleServer measures the resident memory of a facade without load. This is the minimum memory of a replica.
 var idleServer = &measurement{repeats: 3, measure: func(_ context.Context, s *scene) (figures, error) {
 	time.Sleep(time.Second)
-	bytes, err := s.server.resident()
+	bytes, err := s.server.residentMemory()
 	return figures{"idle-memory": bytes / 1e6}, err
 }}
 
@@ -24,12 +24,12 @@ var idleWatches = &measurement{
 	repeats: 3,
 	measure: func(ctx context.Context, s *scene) (figures, error) {
 		s.catalog.addActive(idleWatchGenerations)
-		w, err := s.watchers()
+		w, err := s.connectWatchClient()
 		if err != nil {
 			return nil, err
 		}
-		n := s.load(idleWatchCount)
-		bytes, err := measureGrowth(ctx, s.server.inUse, func() error { return w.watch(ctx, n, idleWatchGenerations) })
+		n := s.scaledLoad(idleWatchCount)
+		bytes, err := measureGrowth(ctx, s.server.memoryInUse, func() error { return w.openWatches(ctx, n, idleWatchGenerations) })
 		return figures{"watch-memory": bytes / 1e3 / float64(n)}, err
 	},
 }
@@ -50,19 +50,19 @@ var pushes = &measurement{
 	},
 	measure: func(ctx context.Context, s *scene) (figures, error) {
 		s.catalog.addActive(1)
-		w, err := s.watchers()
+		w, err := s.connectWatchClient()
 		if err != nil {
 			return nil, err
 		}
-		n := s.load(pushWatches)
-		if err := w.watch(ctx, n, 1); err != nil {
+		n := s.scaledLoad(pushWatches)
+		if err := w.openWatches(ctx, n, 1); err != nil {
 			return nil, err
 		}
 		time.Sleep(pushPause)
 		var delays []float64
-		cpu, err := measureGrowth(ctx, s.server.cpu, func() error {
+		cpu, err := measureGrowth(ctx, s.server.cpuTime, func() error {
 			for range pushRounds {
-				p99, err := s.push(ctx, w, n)
+				p99, err := s.measurePush(ctx, w, n)
 				if err != nil {
 					return err
 				}
@@ -75,13 +75,13 @@ var pushes = &measurement{
 	},
 }
 
-// push changes the state of generation g0 in the catalog, and waits until n watches of w have received the change. It
-// returns the 99th percentile of their delays, in milliseconds. A watch's delay starts with the catalog's first
-// response that contains the new state, and ends when the watch receives the change.
-func (s *scene) push(ctx context.Context, w *watchClient, n int) (float64, error) {
-	had := w.arrived()
-	s.catalog.change("g0")
-	if err := w.await(ctx, had+n); err != nil {
+// measurePush changes the state of generation g0 in the catalog, and waits until n watches of w have received the
+// change. It returns the 99th percentile of their delays, in milliseconds. A watch's delay starts with the catalog's
+// first response that contains the new state, and ends when the watch receives the change.
+func (s *scene) measurePush(ctx context.Context, w *watchClient, n int) (float64, error) {
+	had := w.arrivedCount()
+	s.catalog.incrementProgress("g0")
+	if err := w.awaitMessages(ctx, had+n); err != nil {
 		return 0, err
 	}
 	shown := s.catalog.firstSent("g0")
