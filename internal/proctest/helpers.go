@@ -11,20 +11,19 @@ import (
 	"time"
 )
 
-// Eventually calls is() every 20 ms until the result is true, and fails the test if this takes longer than limit. The
-// parameter what describes the condition in the failure message. The message also contains the results of the functions
-// in said.
-func Eventually(t testing.TB, limit time.Duration, what string, is func() bool, said ...func() string) {
+// Eventually calls isMet every 20 ms until it returns true, and fails the test if this takes longer than limit. The
+// failure message contains condition, which describes what isMet checks, and the results of the functions in details.
+func Eventually(t testing.TB, limit time.Duration, condition string, isMet func() bool, details ...func() string) {
 	t.Helper()
-	for end := time.Now().Add(limit); !is(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(limit); !isMet(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().Before(end) {
 			continue
 		}
 		text := ""
-		for _, one := range said {
+		for _, one := range details {
 			text += "\n" + one()
 		}
-		t.Fatalf("condition not met within %v: %s%s", limit, what, text)
+		t.Fatalf("condition not met within %v: %s%s", limit, condition, text)
 	}
 }
 

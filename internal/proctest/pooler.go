@@ -39,13 +39,13 @@ func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	url = p.pooled(database)
+	url = p.pooledURL(database)
 	awaitDatabase(t, url)
 	return url
 }
 
-// Postgres.pooled returns the URL that connects to a database through PgBouncer.
-func (p *Postgres) pooled(database string) string {
+// pooledURL returns the URL that connects to a database through PgBouncer.
+func (p *Postgres) pooledURL(database string) string {
 	return "postgres://postgres@" + p.pooler + "/" + database + "?sslmode=disable&default_query_exec_mode=exec"
 }
 

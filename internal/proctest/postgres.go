@@ -122,7 +122,7 @@ func (p *Postgres) Database(t testing.TB) string {
 		if err == nil {
 			return url
 		}
-		t.Logf("create a database: %v; the log of PostgreSQL ends with:\n%s", err, p.log())
+		t.Logf("create a database: %v; the log of PostgreSQL ends with:\n%s", err, p.lastLogLines())
 		if attempt == 3 || !p.waitUntilReady(t.Context()) {
 			t.FailNow()
 		}
@@ -133,11 +133,11 @@ func (p *Postgres) Database(t testing.TB) string {
 func (p *Postgres) waitUntilReady(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return p.ping(ctx) == nil
+	return p.awaitConnection(ctx) == nil
 }
 
-// log returns the last lines of the server's log.
-func (p *Postgres) log() string {
+// lastLogLines returns the last lines of the server's log.
+func (p *Postgres) lastLogLines() string {
 	text, err := os.ReadFile(p.logFile())
 	if err != nil {
 		return err.Error()
@@ -158,7 +158,7 @@ func (p *Postgres) Create(ctx context.Context) (url string, err error) {
 	defer func() { _ = db.Close() }()
 	_, err = db.ExecContext(ctx, "CREATE DATABASE "+name)
 	if p.pooler != "" {
-		return p.pooled(name), err
+		return p.pooledURL(name), err
 	}
 	return p.url(name), err
 }
@@ -216,7 +216,7 @@ func NewPostgres(settings ...string) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := unprivileged(dir)
+	who, err := unprivilegedUser(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (p *Postgres) Start() (err error) {
 			err = p.launch()
 		}
 		if err == nil {
-			err = p.ping(ctx)
+			err = p.awaitConnection(ctx)
 		}
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -310,8 +310,8 @@ func startUntilKilled(program *exec.Cmd) (ended chan struct{}, err error) {
 	return ended, <-started
 }
 
-// ping waits until the server accepts connections or has exited.
-func (p *Postgres) ping(ctx context.Context) error {
+// awaitConnection waits until the server accepts connections or has exited.
+func (p *Postgres) awaitConnection(ctx context.Context) error {
 	db, err := sql.Open("pgx", p.url("postgres"))
 	if err != nil {
 		return err
@@ -363,10 +363,10 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// unprivileged returns the credential with which PostgreSQL must run, or nil for the credential of this process.
-// PostgreSQL refuses to run as root. So if this process runs as root, unprivileged chooses another user, and makes that
+// unprivilegedUser returns the credential with which PostgreSQL must run, or nil for the credential of this process.
+// PostgreSQL refuses to run as root. So if this process runs as root, unprivilegedUser chooses another user, and makes that
 // user the owner of dir.
-func unprivileged(dir string) (*syscall.Credential, error) {
+func unprivilegedUser(dir string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}

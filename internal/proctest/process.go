@@ -56,21 +56,21 @@ func Start(t testing.TB, env []string, words ...string) *Process {
 	return p
 }
 
-// Ready calls the function ready with the output so far until the function returns true. It fails the test if the
-// process exits first, or if this takes longer than startLimit.
-func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
+// Ready calls isReady with the output so far until isReady returns true. It fails the test if the process exits first,
+// or if this takes longer than startLimit.
+func (p *Process) Ready(t testing.TB, isReady func(stdout, stderr string) bool) {
 	t.Helper()
 	for late := time.After(startLimit); ; {
 		stdout, moreOut := p.Stdout.read()
 		stderr, moreErr := p.Stderr.read()
-		if ready(stdout, stderr) {
+		if isReady(stdout, stderr) {
 			return
 		}
 		select {
 		case <-moreOut:
 		case <-moreErr:
 		case <-p.exited:
-			if ready(p.Stdout.String(), p.Stderr.String()) {
+			if isReady(p.Stdout.String(), p.Stderr.String()) {
 				return
 			}
 			t.Fatalf("process exited before it was ready:\n%s", p.Output)

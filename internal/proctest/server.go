@@ -43,9 +43,9 @@ var freePorts = Settings{
 // TryLaunch starts one of Easel's servers and waits until it listens. If the server does not listen, TryLaunch kills it and
 // returns an error that contains its output.
 //
-// The parameter program is the path of the easel program, which may be a different version than the program from [Easel]. The
-// parameter words contains the command (serve, sandbox or dev) and its flags. The environment of the process contains only the
-// given settings, and free ports for the addresses that the settings do not contain.
+// program is the path of the easel program, which may be a different version than the program from [Easel]. words contains
+// the command (serve, sandbox or dev) and its flags. The environment of the process contains only the given settings, and free
+// ports for the addresses that the settings do not contain.
 func TryLaunch(t testing.TB, program string, settings Settings, words ...string) (*Process, error) {
 	p := Start(t, Environ(freePorts.With(settings)), append([]string{program}, words...)...)
 	for pattern, found := range map[string]map[string]*string{

@@ -71,17 +71,17 @@ func (w *Wire) carry(client net.Conn) {
 	c.frozen.Store(w.dark)
 	w.open[c] = true
 	w.mu.Unlock()
-	go w.pass(c, client, server)
-	w.pass(c, server, client)
+	go w.forwardBytes(c, client, server)
+	w.forwardBytes(c, server, client)
 	c.cut()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.open, c)
 }
 
-// pass forwards bytes in one direction. If the server closes a frozen connection, pass does not close the client's
-// end, because the client must not notice it.
-func (w *Wire) pass(c *carried, to, from net.Conn) {
+// forwardBytes forwards bytes in one direction. If the server closes a frozen connection, forwardBytes does not close
+// the client's end, because the client must not notice it.
+func (w *Wire) forwardBytes(c *carried, to, from net.Conn) {
 	var total int64
 	for buffer := make([]byte, 32<<10); ; {
 		n, err := from.Read(buffer)

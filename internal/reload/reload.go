@@ -35,12 +35,12 @@ type Value[T any] struct {
 }
 
 // Open reads the files and parses their contents. Later reads log each change of the value, and each new error once.
-// The parameter what is the name of the value in log lines. Log lines and errors quote the files only if the function
-// Describe or an error from the function parse does.
-func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
-	v := &Value[T]{what: what, files: files, parse: parse, logger: logger, checked: time.Now()}
+// Log lines refer to the value by valueName. Log lines and errors quote the files only if [Value.Describe] or an
+// error from parseFiles does.
+func Open[T any](valueName string, logger *slog.Logger, parseFiles func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
+	v := &Value[T]{what: valueName, files: files, parse: parseFiles, logger: logger, checked: time.Now()}
 	var err error
-	v.value, v.sums, err = v.read("")
+	v.value, v.sums, err = v.readFiles("")
 	return v, err
 }
 
@@ -71,31 +71,31 @@ func (v *Value[T]) Problem() error {
 
 // readAfter reads the files. It does nothing if the last read started less than interval ago or is still running.
 func (v *Value[T]) readAfter(interval time.Duration) {
-	current, mine := v.begin(interval)
-	if !mine {
+	knownSums, mayRead := v.beginRead(interval)
+	if !mayRead {
 		return
 	}
-	value, sums, err := v.read(current)
-	if note := v.end(value, sums, err); note != nil {
-		note()
+	value, sums, err := v.readFiles(knownSums)
+	if logResult := v.endRead(value, sums, err); logResult != nil {
+		logResult()
 	}
 }
 
-// The method begin returns true if the caller must read the files and then call the method end. This is the case if
-// no read is running and the last read started at least interval ago. The result current contains the digests of the
+// beginRead reports whether the caller must read the files and then call endRead. This is the case if no read is
+// running and the last read started at least interval ago. beginRead also returns knownSums, the digests of the
 // contents from which the current value was parsed.
-func (v *Value[T]) begin(interval time.Duration) (current string, mine bool) {
+func (v *Value[T]) beginRead(interval time.Duration) (knownSums string, mayRead bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.reading && time.Since(v.checked) >= interval {
-		mine, v.reading, v.checked = true, true, time.Now()
+		mayRead, v.reading, v.checked = true, true, time.Now()
 	}
-	return v.sums, mine
+	return v.sums, mayRead
 }
 
-// read reads the files, and returns the digests of their contents. It parses the contents only if the digests differ
-// from current.
-func (v *Value[T]) read(current string) (value T, sums string, err error) {
+// readFiles reads the files, and returns the digests of their contents. It parses the contents only if the digests
+// differ from knownSums.
+func (v *Value[T]) readFiles(knownSums string) (value T, sums string, err error) {
 	contents := make([][]byte, len(v.files))
 	for i, file := range v.files {
 		if contents[i], err = os.ReadFile(file); err != nil { //nolint:gosec // the paths come from the operator
@@ -104,7 +104,7 @@ func (v *Value[T]) read(current string) (value T, sums string, err error) {
 		sum := sha256.Sum256(contents[i])
 		sums += string(sum[:])
 	}
-	if sums == current {
+	if sums == knownSums {
 		return value, sums, nil
 	}
 	if value, err = v.parse(contents...); err != nil {
@@ -113,27 +113,26 @@ func (v *Value[T]) read(current string) (value T, sums string, err error) {
 	return value, sums, err
 }
 
-// The method end stores the result of a read. It returns a function that logs the result, or nil if there is nothing
-// to log.
-func (v *Value[T]) end(value T, sums string, err error) (note func()) {
+// endRead stores the result of a read. It returns a function that logs the result, or nil if there is nothing to log.
+func (v *Value[T]) endRead(value T, sums string, err error) (logResult func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
 	case err != nil && (v.problem == nil || v.problem.Error() != err.Error()):
-		note = func() { v.logger.Error(v.what+" unreadable", "error", err, "effect", "previous contents stay in use") }
+		logResult = func() { v.logger.Error(v.what+" unreadable", "error", err, "effect", "previous contents stay in use") }
 	case err == nil && sums != v.sums:
 		before := v.value
 		v.value, v.sums = value, sums
-		note = func() { v.logger.Info(v.what+" has changed", v.described(before, value)...) }
+		logResult = func() { v.logger.Info(v.what+" has changed", v.describeChange(before, value)...) }
 	case err == nil && v.problem != nil:
-		note = func() { v.logger.Info(v.what + " readable again") }
+		logResult = func() { v.logger.Info(v.what + " readable again") }
 	}
 	v.reading, v.problem = false, err
-	return note
+	return logResult
 }
 
-// described returns the log attributes for a change.
-func (v *Value[T]) described(before, after T) []any {
+// describeChange returns the log attributes for a change.
+func (v *Value[T]) describeChange(before, after T) []any {
 	if v.Describe == nil {
 		return nil
 	}
