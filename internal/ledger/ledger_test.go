@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,10 +24,10 @@ func open(t *testing.T, url string) *ledger.Ledger {
 	return openWith(t, ledger.Config{URL: url})
 }
 
-// openWith opens a ledger with the given configuration, except that it uses the tests' catalog and resend window.
+// openWith opens a ledger of the tests' catalog. The default resend window is [window].
 func openWith(t *testing.T, cfg ledger.Config) *ledger.Ledger {
 	t.Helper()
-	cfg.Catalog, cfg.ResendWindow = theCatalog, window
+	cfg.Catalog, cfg.ResendWindow = theCatalog, cmp.Or(cfg.ResendWindow, window)
 	l, err := ledger.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
