@@ -150,7 +150,7 @@ func TestStuckWatchWithLargeMessagesUsesAtMost256KiB(t *testing.T) {
 		}
 		streams = append(streams, stream)
 	}
-	eventually(t, "all readers are stuck", func() bool { return goroutines("(*delivery).send(") >= readers })
+	eventually(t, "all readers are stuck", func() bool { return goroutines("(*delivery).deliverStep(") >= readers })
 	from := catalog.looks.Load()
 	eventually(t, "many more changes", func() bool { return catalog.looks.Load() > from+100 })
 	held := int64(math.MaxInt64)
