@@ -58,7 +58,7 @@ func TestEventsFollowCommandResumesAfterLostConnection(t *testing.T) {
 				got := easelRun(t.Context(), dial, append([]string{"events", "follow", "--resume-token", "t0", "--since", "2026-11-29", "--type", "x,y", "--owner", "studio"}, tt.flags...)...)
 				lines := linesOf(got.stdout)
 				if len(lines) != 2 || !regexp.MustCompile(tt.want).MatchString(lines[1]) || len(asked) != 2 || asked[0].GetResumeToken() != "t0" || asked[1].GetResumeToken() != "t1" {
-					t.Fatalf("printed %q, requests %v\n%s", lines, asked, got.stderr)
+					t.Fatalf("printed %q, want two lines, the second like %s; requests %v, want the resume tokens t0 and t1\n%s", lines, tt.want, asked, got.stderr)
 				}
 				if f := asked[0].GetFilter(); len(f.GetTypes()) != 2 || f.GetOwner() != "studio" || asked[0].GetStartTime().AsTime().Day() != 29 {
 					t.Errorf("the first request is %v", asked[0])

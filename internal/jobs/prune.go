@@ -11,7 +11,7 @@ import (
 const (
 	pruneInterval     = time.Minute
 	retentionInterval = time.Hour
-	maxPlacedOrders   = 100_000 // maximum number of orders with an outcome that an in-memory ledger keeps
+	maxPlacedOrders   = 100_000 // maximum number of finished orders in an in-memory ledger
 	expireStep        = 8       // maximum number of orders in one transaction; small, because the transaction locks their owners' budgets
 )
 

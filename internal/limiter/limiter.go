@@ -225,8 +225,8 @@ func (l *Limiter) grantPermits(now time.Time) {
 	}
 }
 
-// nextRequest returns the request that starts next, or nil if no request may start yet. Then check is the time after which the
-// queue must be checked again. Zero means that no timer is needed, because a request must first arrive or end.
+// nextRequest returns the request that starts next. If no request may start yet, it returns nil and the time until the next
+// check of the queue. This time is zero if no timer is needed, because a request must first arrive or end.
 func (l *Limiter) nextRequest(now time.Time) (_ *Permit, check time.Duration) {
 	if len(l.queue.waiting) == 0 || l.pause.probe != nil || l.inFlight >= int(l.limit) {
 		return nil, 0

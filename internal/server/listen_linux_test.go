@@ -31,6 +31,6 @@ func TestAcceptedConnectionHasTCPUserTimeout(t *testing.T) {
 	var failed error
 	err = raw.Control(func(fd uintptr) { limit, failed = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT) })
 	if err != nil || failed != nil || limit != 45_000 {
-		t.Errorf("TCP_USER_TIMEOUT is %d ms, %v, %v; want 45000 ms", limit, err, failed)
+		t.Errorf("TCP_USER_TIMEOUT is %d ms, want 45000 ms (errors: %v, %v)", limit, err, failed)
 	}
 }

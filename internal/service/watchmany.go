@@ -48,9 +48,9 @@ type watchOfMany struct {
 	named       bool                          // whether the request contains generation IDs; otherwise the watch covers all generations
 	owner       *string                       // owner of the generations; nil means any owner
 	needsLedger bool                          // whether the watch covers only orders in the ledger, and therefore fails if the ledger is unavailable
-	whose       map[string]ledger.Attribution // attributions of the generations at the start of the watch, keyed by generation ID; nil after the caller has caught up
+	whose       map[string]ledger.Attribution // attributions of the generations at the start of the watch, keyed by generation ID; nil after all states at the start were sent
 	ordered     map[string]bool               // whether an order for the generation exists or may exist, keyed by generation ID
-	covered     map[string]bool               // IDs of generations whose state the caller has; nil after the caller has caught up
+	covered     map[string]bool               // IDs of generations whose latest state the caller already has; nil after all states at the start were sent
 }
 
 // convertRequest converts a client's request to a request for the hub. For each requested generation that the caller

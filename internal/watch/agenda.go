@@ -206,8 +206,8 @@ func (a *agenda) pollAfter(e *generation, gap time.Duration, jitter float64, now
 	a.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))
 }
 
-// scheduleNext schedules the next poll after a response. For a terminal generation, it ignores the model's history, because the
-// history does not predict refunds.
+// scheduleNext schedules the next poll after a response. A terminal generation is polled until its cost is final. The schedule of
+// these polls does not depend on the durations of earlier generations, which say nothing about the time of a refund.
 func (a *agenda) scheduleNext(e *generation, now time.Time) {
 	e.polling.failures, e.polling.lastErr = 0, ""
 	curve, age := schedule.Unlearned, now.Sub(e.ended)

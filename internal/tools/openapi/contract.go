@@ -18,7 +18,7 @@ import (
 type contract struct {
 	methods  map[string]protoreflect.MethodDescriptor
 	messages map[string]protoreflect.MessageDescriptor
-	// answered contains the messages in responses. All other messages are only in requests.
+	// answered contains the message types that responses contain. All other message types occur only in requests.
 	answered map[protoreflect.FullName]bool
 }
 
