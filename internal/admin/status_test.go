@@ -46,7 +46,7 @@ func addKey(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Stats.Conditions[k.Condition]++
 }
 
-// withReading returns a function that replaces a status's reading of the ledger with l.
+// withReading returns a function that changes a status so that it uses the given reading of the ledger.
 func withReading(l ledger.Reading) func(*watch.Snapshot, *Status) {
 	return func(_ *watch.Snapshot, s *Status) { s.Ledger = func() ledger.Reading { return l } }
 }
