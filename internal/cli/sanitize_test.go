@@ -56,7 +56,7 @@ func evilRender(state easelv1.State, text bool) *easelv1.Generation {
 		Result: &easelv1.Generation_File{File: &easelv1.FileResult{}},
 	}
 	poisonFields(g)
-	if text { // text results are printed with their line breaks, so the line of terminaltest.Evil that imitates a field is removed here
+	if text { // text results are printed with their line breaks, so this test omits the line that looks like a field of the output
 		g.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: strings.ReplaceAll(terminaltest.Evil, "\n  id2", "")}}
 	}
 	return g
@@ -84,8 +84,8 @@ func evilError(code codes.Code) error {
 
 // evilServer returns a server that puts terminaltest.Evil into the strings of its responses. All renders have the given
 // state. Their results are texts or, if isText is false, files with the given name. Watches of queued renders stay open
-// until the client ends them. If code is not OK, streams fail with code after some messages, and all other calls except
-// lists fail at once.
+// until the client ends them. If the status code is not OK, all calls except lists fail with it. Streams first send
+// some messages.
 func evilServer(state easelv1.State, isText bool, code codes.Code, fileName string) *scripted {
 	fail := func() error { return nil }
 	if code != codes.OK {
