@@ -17,8 +17,8 @@ const (
 	maxStep  = 100  // maximum number of rows that one transaction may change
 )
 
-// bulkWork describes work that processes many rows. rows is the statement that inserts these rows. left is the SQL
-// condition for rows that have not been processed yet.
+// bulkWork describes work that processes many rows of a table. It contains the statement that inserts the rows, and
+// an SQL condition for the rows that have not been processed yet.
 type bulkWork struct {
 	table, rows, left string
 	jobs              bool // whether each event also needs a delivery job

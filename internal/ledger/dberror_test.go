@@ -125,7 +125,7 @@ func TestErrorOfUnusableDatabaseStatesCause(t *testing.T) {
 	} {
 		wantRefusal(t, url, cure)
 		_, err := ledger.Verify(t.Context(), url, nil)
-		wantCure(t, err, map[bool]string{true: cure, false: "ledger not found"}[cure != "permission denied"]) // Verify creates no tables, so it needs no permission for that; it fails because there is no ledger
+		wantCure(t, err, map[bool]string{true: cure, false: "ledger not found"}[cure != "permission denied"]) // Verify creates no tables, so it needs no permission to do so; instead, it reports that there is no ledger
 	}
 	_, err := ledger.Verify(t.Context(), as(url.UserPassword(user, "hunter22"), func(*url.URL) {}), nil)
 	wantCure(t, err, "password authentication failed")

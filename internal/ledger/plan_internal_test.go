@@ -173,7 +173,7 @@ func TestUsageReportReadsOnlyRollupsAndOpenOrders(t *testing.T) {
 	}
 }
 
-// After a timeout of a statement, the database is busy, but not unavailable.
+// If a statement times out in the database, the ledger reports the database as busy, not as unavailable.
 func TestDatabaseTimeoutReturnsBusyError(t *testing.T) {
 	l := openLedger(t, proctest.Database(t))
 	err := l.runTx(t.Context(), func(tx *transaction) error {

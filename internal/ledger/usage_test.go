@@ -24,9 +24,9 @@ type reported struct {
 	counts               ledger.Usage
 }
 
-// placeAtRandom writes count random orders, whose times are spread over about three months, directly into the database.
-// placeAtRandom returns the orders with their expected contributions to a report. The kinds of amounts have different ranges,
-// so that the test detects swapped columns in a report.
+// placeAtRandom writes the given number of random orders directly into the database, with times spread over about three
+// months. It returns each order with the numbers that it adds to a report. Each kind of amount has its own range, so that
+// the test detects swapped columns in a report.
 func placeAtRandom(t *testing.T, url string, count int, random *rand.Rand) (all []reported) {
 	t.Helper()
 	var rows []string

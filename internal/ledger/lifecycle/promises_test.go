@@ -63,9 +63,9 @@ func (w *world) lossSince(before world) string {
 	return ""
 }
 
-// canConclude simulates a crash of all processes, after which nothing else fails and callers repeat the orders that a
-// restore has put on hold. It reports whether no promise is broken and every order gets an outcome. Orders that may no
-// longer be sent need no outcome.
+// canConclude simulates a crash of all processes, and then a time without failures in which callers repeat the orders
+// that a restore has put on hold. It reports whether no promise is broken and every order gets an outcome. Orders that
+// may no longer be sent need no outcome.
 func (w world) canConclude() bool {
 	w.replicas = [replicas]replica{} // all running processes crash
 	for row := range w.written {
@@ -99,9 +99,9 @@ func TestEverySequenceOfEventsKeepsOrderInvariants(t *testing.T) {
 	})
 }
 
-// visitAllWorlds visits every world that can be reached from the world start. It fails the test if a step breaks a promise, or
-// if the outcome of an order would stay unknown. It remembers worlds by a 64-bit hash. With two million worlds, a collision is
-// expected once in ten million walks.
+// visitAllWorlds visits every state that the model can reach from the given one. It fails the test if a step breaks a
+// promise, or if the outcome of an order would stay unknown. It remembers states by a 64-bit hash. With two million states,
+// a collision is expected once in ten million runs of this function.
 func visitAllWorlds(t *testing.T, start world) {
 	seed, steps := maphash.MakeSeed(), 0
 	seen := map[uint64]struct{}{maphash.Comparable(seed, start): {}}

@@ -1,10 +1,10 @@
 package lifecycle
 
-// The walk tries every sequence of events for one idempotency key of one caller. Two replicas can crash at any step, or
+// A walk tries every sequence of events for one idempotency key of one caller. Two replicas can crash at any step, or
 // pause until after the resend window. A commit can fail, or it can succeed although its response is lost. The catalog can
 // lose a response, accept a request late, or reject a repeat. The caller can change teams or be removed while an order is
-// quoted. The API key can be rotated, and an operator can resolve the order. A separate walk restores the ledger from a
-// backup.
+// quoted. The API key can be rotated, and an operator can resolve the order. Only a separate walk restores the ledger from
+// a backup.
 const (
 	replicas  = 2
 	mostRows  = 2 // maximum number of orders under the key; a new order follows only a rejected one
@@ -57,7 +57,7 @@ type world struct {
 	keyFirst bool  // whether the catalog checks the idempotency key before everything else
 	looked   sight // result of the operator's latest check of the account
 
-	restores bool // whether this walk can restore a backup once; if so, API keys and teams do not change, and each lease has one attempt
+	restores bool // whether this walk can restore a backup, once; in such a walk, API keys and teams do not change, and each lease has one attempt
 	backup   backup
 	restored bool
 	lost     uint8          // number of charges for orders that the restored backup lacks
@@ -82,8 +82,8 @@ type backup struct {
 
 const id = "g"
 
-// sight is the progress of an operator in resolving an order: what the operator has seen in the account so far, or that the
-// order is resolved.
+// sight is an operator's progress in resolving an order. The operator first searches the account for generations of the
+// order, and then resolves the order.
 type sight uint8
 
 const (
@@ -114,7 +114,8 @@ func (w *world) isLive() bool {
 }
 
 // hasGeneration reports whether the catalog has a generation under the idempotency key of a team's orders. If the restored
-// backup lacks an order that was charged, hasGeneration returns true for both teams.
+// backup lacks an order that was charged, the result is true for both teams, because the team of such an order is not
+// recorded.
 func (w *world) hasGeneration(of team) bool {
 	for row := range w.written {
 		if w.teams[row] == of && w.charges[row] > 0 {
@@ -146,8 +147,8 @@ func (w *world) sendAnswer(r *replica, answer Answer) {
 	*r = replica{}
 }
 
-// visitNext calls visit with every world that can directly follow w. For each of these worlds, the methods below call
-// visitChanged, which applies a change to a copy of w, and passes the copy to visit.
+// visitNext calls the function visit with every state that can directly follow w. The methods below pass changes to
+// visitChanged, which applies each change to a separate copy of w.
 func (w world) visitNext(visit func(*world)) {
 	var changed world
 	visitChanged := func(change func(*world)) {
@@ -204,7 +205,7 @@ func (w world) stepReplica(n int, visitChanged func(func(*world))) {
 	}
 	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // the caller disconnects while the attempts continue
 		visitChanged(func(w *world) {
-			left := w.replicas[n] // a copy, because the replica itself continues
+			left := w.replicas[n] // a copy, because only the caller leaves and the replica continues
 			w.sendAnswer(&left, w.rows[r.row].Left().Answer)
 		})
 	}
@@ -274,7 +275,7 @@ func (w world) writeOrder(n int, visitChanged func(func(*world))) {
 	if w.restored && w.forgot {                                // after a restore, the runbook forbids new orders if the catalog has forgotten the idempotency key
 		return
 	}
-	if w.isLive() || !free || w.written == mostRows || w.removed { // the key is in use, the caller was removed, or the key already has the maximum number of orders
+	if w.isLive() || !free || w.written == mostRows || w.removed { // the order is not written, because the key is in use, the caller was removed, or the key already has the maximum number of orders
 		return
 	}
 	visitChanged(func(w *world) { w.addOrder(order, of); w.acquireLease(n, w.written-1, order, true) })
@@ -303,7 +304,7 @@ func (w world) rejectOrder(n int, visitChanged func(func(*world))) {
 	})
 }
 
-// checkAttempt decides whether replica n may send an attempt. Otherwise, the replica has finished its attempts.
+// checkAttempt models the check of whether replica n may send an attempt. If it may not, its attempts are finished.
 func (w world) checkAttempt(n int, visitChanged func(func(*world))) {
 	r := w.replicas[n]
 	if !w.rows[r.row].May(int(r.lease)) {
@@ -432,7 +433,7 @@ func (w world) restoreBackup(visitChanged func(func(*world))) {
 		return
 	}
 	visitChanged(func(w *world) {
-		expired := false // whether the resend window of this row or a later row has expired; if so, all earlier windows have expired too
+		expired := false // whether the resend window of this row or a later row has expired; the orders of earlier rows are older, so their windows have expired too
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
 			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)
