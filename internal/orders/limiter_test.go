@@ -48,8 +48,8 @@ func (b *busyCatalog) RoundTrip(r *http.Request) (*http.Response, error) {
 	return reply(r, 201, header, fmt.Sprintf(`{"id":"g%d","status":"queued"}`, n)), nil
 }
 
-// placeMany concurrently places the given number of orders, and returns the errors from the orders that
-// failed. within is the timeout of each order. change modifies each order before it is placed.
+// placeMany concurrently places the given number of orders, each with the given timeout. It first passes each order
+// to the function change, which may modify it. placeMany returns the errors from the orders that failed.
 func placeMany(t *testing.T, c *client, many int, within time.Duration, change func(*order)) (failed []*orders.Error) {
 	t.Helper()
 	var mu sync.Mutex
@@ -207,8 +207,9 @@ func TestResendsAreLimitedWhileDailyCapIsReached(t *testing.T) {
 		})
 		c.ResendAbandoned(ctx, testCredential)
 		others.Wait()
-		// Resends run in rounds, a minute apart. In ten minutes, at least 7 and at most 11 rounds run. Each resends 8
-		// orders concurrently, and at most one more that was selected before the round ended.
+		// Resends run in rounds, a minute apart. In ten minutes, at least 7 and at most 11 rounds run. Each round
+		// resends 8 orders concurrently. Another order may already have been selected when the round ends, so a round
+		// starts at most 9 resends.
 		if n, posts := begun.Load(), upstream.posts.Load()-before; n < 7*8 || n > 11*9 || posts > n+12 {
 			t.Errorf("in ten minutes %d resends started and %d requests were sent", n, posts)
 		}

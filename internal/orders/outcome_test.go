@@ -12,9 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// ways contains the combinations of two choices. The API key is shared if held is true, and otherwise forwarded.
-// The ledger is in a file if durable is true, and otherwise in memory. knowsAll is true if the ledger contains
-// every order that was ever placed under the idempotency key.
+// ways contains the combinations of two choices: whether the API key is shared, and whether the ledger is in a file.
+// The third field reports whether the ledger then contains every order that was ever placed under the idempotency
+// key.
 var ways = map[string]struct{ held, durable, knowsAll bool }{
 	"shared key, durable":      {true, true, true},
 	"shared key, in memory":    {true, false, false},
@@ -33,8 +33,8 @@ func TestEachFailedOrderReportsItsOutcome(t *testing.T) {
 		quote step
 		steps []step
 		kind  catalog.Kind   // expected kind of the error; zero means any kind
-		want  orders.Outcome // expected outcome if the ledger may lack orders; ignored if open is true
-		open  bool           // whether the expected outcome is always Unknown
+		want  orders.Outcome // expected outcome if the ledger may lack orders under the key; ignored if the outcome is Unknown in any case
+		open  bool           // whether the outcome is Unknown even if the ledger contains all orders under the key
 	}{
 		"a daily cap":                     {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},
 		"no connection":                   {steps: []step{noDial}, want: nothingLeft, kind: catalog.KindUnavailable},
