@@ -118,7 +118,7 @@ func TestQueryParametersOfEveryRouteAreKnown(t *testing.T) {
 			}
 		}
 	}
-	if len(known) != len(routes())+1 { // plus one for the HEAD method of downloads, which routes omits
+	if len(known) != len(routes())+1 { // plus one, because routes() omits the HEAD method of downloads
 		t.Errorf("the parameters of %d routes are known, but there are %d routes", len(known), len(routes()))
 	}
 }
