@@ -17,7 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// unspoken contains the tables in internal/catalog/membernames.go that the dialects need not cover, each with the reason.
+// unspoken contains the tables in internal/catalog/membernames.go whose words need not occur in any dialect of the
+// sandbox, each with the reason.
 var unspoken = map[string]string{
 	"timeLayouts":    "formats, not words",
 	"secretNames":    "members that a reader drops",

@@ -60,7 +60,7 @@ func TestIdempotencyKeysCanBeScopedToAPIKey(t *testing.T) {
 	if err != nil || audit.ChargesByIdempotencyKey["k"] != 2 || audit.Check() == nil {
 		t.Errorf("the audit does not report two charges for one idempotency key: %v, %v", audit.ChargesByIdempotencyKey, err)
 	}
-	sh.key = sh.newKey(0) // replaces the API key, because the audit at the end of the test would reject the two charges of the old key
+	sh.key = sh.newKey(0) // a new API key, because the audit at the end of the test would report the old key's two charges for one idempotency key
 }
 
 func TestIdempotencyKeysCanExpire(t *testing.T) {
@@ -76,7 +76,7 @@ func TestIdempotencyKeysCanExpire(t *testing.T) {
 		if again := b.create(haiku, "Idempotency-Key", "k"); again == first {
 			t.Error("the idempotency key did not expire after an hour")
 		}
-		b.key = b.newKey(1000) // replaces the API key, because the audit at the end of the test would reject the two charges of the old key
+		b.key = b.newKey(1000) // a new API key, because the audit at the end of the test would report the old key's two charges for one idempotency key
 		if audit, err := b.s.Audit(t.Context(), key); err != nil || audit.ChargesByIdempotencyKey["k"] != 2 {
 			t.Errorf("the charges are %v, want 2 for the key k, %v", audit.ChargesByIdempotencyKey, err)
 		}
