@@ -84,7 +84,8 @@ func readFrames(framer *http2.Framer) {
 	}()
 }
 
-// headerBlock returns a header block with the headers of the enemy's call, followed by the headers in more.
+// headerBlock returns a header block that consists of the headers of the attacker's call and the given additional
+// headers.
 func (e enemy) headerBlock(more ...hpack.HeaderField) []byte {
 	var out bytes.Buffer
 	encoder := hpack.NewEncoder(&out)
@@ -161,13 +162,12 @@ func crowd(e enemy, first net.Conn, begin string) int {
 	return done
 }
 
-// attacks contains the attacks, keyed by protocol. least is the minimum number of frames or connections that the server
-// must accept; with fewer, the test would prove nothing. Attacks that need only a single connection, such as slow
-// headers, are also tested in package server.
+// attacks contains the attacks, keyed by protocol. Attacks that need only a single connection, such as slow headers, are
+// also tested in package server.
 var attacks = map[string][]struct {
 	name  string
 	run   func(enemy, net.Conn) int
-	least int64
+	least int64 // minimum number of frames or connections that the server must accept; with fewer, the test would prove nothing
 }{
 	"HTTP/2": {{"rapid reset", rapidReset, 1000}, {"header bomb", headerBomb, 1}},
 	"HTTP/1": {{"slow headers", slowHeaders, 1000}},

@@ -74,21 +74,18 @@ type siege struct {
 	t                   *testing.T
 	trust               *tls.Config // TLS configuration that trusts the server; nil for plaintext
 	box                 *sandbox.Sandbox
-	attacker, neighbour string           // credentials
-	near                *grpc.ClientConn // connection of the neighbor, the client that does not attack
-	// call sends a call from the neighbor, the client that does not attack. every is the interval between these calls.
-	// During an attack, a p99 of up to floor is always accepted.
-	call         func(ctx context.Context) error
-	every, floor time.Duration
+	attacker, neighbour string                          // credentials
+	near                *grpc.ClientConn                // connection of the neighbor, the client that does not attack
+	call                func(ctx context.Context) error // sends a call from the neighbor
+	every, floor        time.Duration                   // interval between the neighbor's calls, and p99 of their durations that is always accepted
 }
 
 // siegeConfig configures a siege.
 type siegeConfig struct {
 	// before wraps the catalog; may be nil.
 	before func(catalog http.Handler) http.Handler
-	// ledger is the URL of the ledger, or empty. With a ledger, the API key is shared, and the attacker and the neighbor
-	// belong to different teams. Without a ledger, both forward their API keys. The neighbor is the client that does not
-	// attack.
+	// ledger is the URL of the ledger, or empty. With a ledger, the attacker and the other client share an API key, and
+	// belong to different teams. Without a ledger, they forward their own API keys.
 	ledger string
 	// encrypted reports whether the server uses TLS.
 	encrypted bool
@@ -219,10 +216,10 @@ type assault struct {
 	hold func(ctx context.Context) int64
 	// least is the minimum number of successes. With fewer, the test would prove nothing.
 	least int64
-	// memory is the maximum growth of the server's memory, in bytes. cpu is the maximum processor time per success; zero
-	// means no limit.
+	// memory is the maximum growth of the server's memory, in bytes.
 	memory int
-	cpu    time.Duration
+	// cpu is the maximum processor time per success. Zero means no limit.
+	cpu time.Duration
 }
 
 // runAlongside runs an attack while the neighbor, a client that does not attack, sends calls. It checks the durations of

@@ -88,7 +88,7 @@ func (s *siege) setOwnReads() {
 // setOrderCalls sets s.call to a function that places a new order.
 func (s *siege) setOrderCalls() {
 	n := atomic.Int64{}
-	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // each order waits for the disk four times
+	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // an order takes longer than other calls, because it waits for the disk four times
 	s.call = func(ctx context.Context) error {
 		_, err := s.placeOrder(ctx, s.near, fmt.Sprint("order-", n.Add(1)), "rain")
 		return err
