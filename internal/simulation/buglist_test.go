@@ -32,7 +32,7 @@ var stackBugs = []bug{
 	"sync"
 )
 
-var firstCallers sync.Map // context of each submission
+var firstCallers sync.Map // context of the first caller of each submission
 
 func firstCaller(s *submission) context.Context {
 	first, _ := firstCallers.Load(s)
@@ -210,7 +210,7 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 	"sync"
 )
 
-var firsts sync.Map // first context of each hub
+var firsts sync.Map // context of the first watch of each hub
 
 func rememberFirst(h *Hub, ctx context.Context) context.Context {
 	firsts.LoadOrStore(h, ctx)

@@ -249,7 +249,7 @@ func (c *caller) buy(o order, firstTimeout time.Duration) (id string, ok bool) {
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
-		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the caller gives up, because the API key of the first attempt may have been rotated
+		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the outcome may stay unknown, because the API key may have been rotated since the first attempt
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
@@ -341,8 +341,9 @@ const (
 	endUnknown               // the generation was not found
 )
 
-// watchOnce opens one stream and reads it to its end. knownEtag is the etag of the last state that the caller knows, or
-// empty. etag and state describe the last state that the stream delivered; they are zero if it delivered none.
+// watchOnce opens one stream and reads it to its end. knownEtag is the etag of the state that the caller already has,
+// or empty. watchOnce returns the way in which the stream ended, and the etag and the value of the state that it
+// delivered last. If the stream delivered no state, these two are zero.
 func (c *caller) watchOnce(v viewing, knownEtag string) (end ending, etag string, state easelv1.State) {
 	c.stream++
 	d := c.endpoint()
@@ -401,12 +402,12 @@ func (c *caller) patience(interval time.Duration) time.Duration {
 
 // reading contains the durations that apply when a caller reads a stream.
 type reading struct {
-	patience, slow time.Duration // patience is the maximum time without messages; slow is the time that the caller pauses after each message
+	patience, slow time.Duration // maximum time without messages, and time that the caller pauses after each message
 	limit          time.Duration // time after which the caller cancels the stream; zero means never
 }
 
 // readStream opens a stream by calling openStream. It calls handleMessage with each message until the stream ends. It
-// returns the error that ended the stream. If the caller canceled the stream, it also returns the reason, as cause.
+// returns the error that ended the stream. If the caller canceled the stream, the second result is the reason.
 func readStream[M any](c *caller, r reading, openStream func(ctx context.Context) (func() (M, error), error), handleMessage func(M)) (err, cause error) {
 	ctx, cancel := context.WithCancelCause(c.world.ctx)
 	defer cancel(nil)

@@ -73,8 +73,8 @@ func (o *outcome) versionAt(key string, at time.Duration) (held promises.Version
 	return held, ok
 }
 
-// visitPlacedRequests calls fn for every request that places an order. version is the version of the order that was in the
-// ledger when the request was sent, and wasWritten reports whether there was one. Requests from dead or frozen processes
+// visitPlacedRequests calls fn for every request that places an order. fn receives the version of the order that was in
+// the ledger when the request was sent, and whether the ledger contained the order. Requests from dead or frozen processes
 // are skipped, because other processes may have handled their orders.
 func (o *outcome) visitPlacedRequests(fn func(at promises.Event, r request, version promises.Version, wasWritten bool)) {
 	for _, r := range o.sentRequests() {
@@ -164,9 +164,9 @@ func knownInAMinute(o *outcome, say promises.Say) {
 	}
 }
 
-// settledInTheEnd checks that orders are settled if their generations succeeded or were refunded. It checks an order only
-// if the order's last change and the generation's end were more than a minute before the end of the last watch. It skips
-// generations that the settlement job skips at the end of the run.
+// settledInTheEnd checks that orders are settled if their generations succeeded or were refunded. It skips orders that
+// changed, and generations that ended, less than a minute before the end of the last watch. It also skips generations
+// that the settlement job failed to read in the last ten minutes of the run, because the job skips them for ten minutes.
 func settledInTheEnd(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		one := o.Truth[c.Generation]

@@ -58,8 +58,8 @@ func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
 }
 
 // checkCaughtUp checks the number of generations in a caught-up event. It also checks that the caller knows the final
-// state of each generation that ended in the sandbox long before the watch was opened. crowd is the number of unfinished
-// generations; the allowed delay grows with it.
+// state of each generation that ended in the sandbox long before the watch was opened. The allowed delay grows with
+// crowd, the number of unfinished generations.
 func (s *manyStream) checkCaughtUp(o *outcome, e promises.Event, crowd float64, say promises.Say) {
 	s.up = true
 	want := len(s.has)

@@ -36,7 +36,7 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 			if e.Outcome == promises.NotPlacedByThisCall && r.at >= e.Since && o.isOwn(e, r) && !slices.Contains(definite, r.status) {
 				say(e, "the error reports the order as not placed by this call, but it was sent at %v", r.at)
 			}
-			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // with forwarded API keys, this outcome does not cover orders that earlier calls have sent
+			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // with forwarded API keys, this outcome describes only this call, not orders that earlier calls have sent
 				continue
 			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&
@@ -59,8 +59,8 @@ func (o *outcome) memoryName(process string) string {
 	return process
 }
 
-// isOwn reports whether the request r may belong to the call that the event e is about. Without a ledger, it always returns
-// true. With a ledger, it returns true if the event's process sent the request before the order was leased a second time.
+// isOwn reports whether the request r may belong to the call in the event e. Without a ledger, any request may. With a
+// ledger, the event's process must have sent the request before the order was leased a second time.
 func (o *outcome) isOwn(e promises.Event, r request) bool {
 	held, _ := o.versionAt(r.key, r.at)
 	return !o.plan.Ledger || r.process == e.Process && held.Leases <= 1
@@ -149,9 +149,10 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 	}
 }
 
-// mayBeLimited reports whether the limiter may delay the attempt that follows r and is due at the given time. The limiter may
-// delay it for some minutes after the catalog requested a pause, because each probe that fails starts another pause. It may
-// also delay it while the number of requests in flight is at least the lowest limit that the limiter can set.
+// mayBeLimited reports whether the limiter may delay the next attempt after the request r. due is the time at which this
+// attempt would otherwise be sent. A delay is possible for some minutes after the catalog has requested a pause, because
+// each probe that fails starts another pause. A delay is also possible while the number of requests in flight is at least
+// the lowest limit that the limiter can set.
 func (o *outcome) mayBeLimited(r request, due time.Duration) bool {
 	const pauses, minInFlight = 3 * time.Minute, 4
 	inFlight := 0

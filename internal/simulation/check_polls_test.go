@@ -81,8 +81,8 @@ func pollsKeepToRate(o *outcome, say promises.Say) {
 }
 
 // oncePolled checks that polls of a generation do not overlap. It also checks the times of four consecutive polls: the
-// first and the last must be at least 1.6 times the minimum interval apart. It does not check each interval, because a
-// read that confirms a list may immediately follow a poll.
+// first and the last must be at least 1.6 times the minimum interval apart. A single interval may be shorter, because
+// Easel may read a generation immediately after a poll, to confirm a change that a list shows.
 func oncePolled(o *outcome, say promises.Say) {
 	for who, list := range o.polls() {
 		o.checkPollsOf(list, who, say)

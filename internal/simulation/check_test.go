@@ -61,10 +61,9 @@ func nothingEscapes(o *outcome, say promises.Say) {
 	}
 }
 
-// isExcused reports whether a fault could explain a broken promise. The fault must have been active during the given
-// period, and affect one of the given parts of the system. It must also affect the given replica, and the tenant of the
-// given caller. replica is the name of a replica or of one of its processes. tenant is the name of a caller. An empty name
-// is ignored.
+// isExcused reports whether a fault that was active in the given period could explain a broken promise. The fault must
+// affect the replica or process, the tenant of the caller, and one of the parts of the system. If the name of the replica
+// or of the caller is empty, it is not compared.
 func (o *outcome) isExcused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool {
 		return slices.Contains(reaches, f.reach) && f.from <= to && from <= f.to &&

@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// wasActive reports whether the fault with the given ID was active at the given time. After the end of a fault,
-// it counts as active for the duration grace.
+// wasActive reports whether the fault with the given ID was active at the given time. A fault counts as active until
+// its end plus the grace period.
 func (o *outcome) wasActive(id string, at, grace time.Duration) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool { return f.id == id && f.from <= at && at <= f.to+grace })
 }
@@ -97,7 +97,7 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 			limit += maxInterval
 		}
 		from := e.Observed
-		if c := named[e.Generation]; c.At > from { // the watch queries the ledger for the owner at growing intervals
+		if c := named[e.Generation]; c.At > from { // the watch delivers a generation only when it knows the owner, for which it queries the ledger at growing intervals
 			from = c.At + (c.At - c.Written) + 2*askAgain
 		}
 		if late := e.At - from; late > limit && !o.isExcused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica, reachReads, reachLedger) {
@@ -215,8 +215,8 @@ func watchesAreKept(o *outcome, say promises.Say) {
 	}
 }
 
-// hadAccepted reports whether, in the hour before the event, the catalog accepted a request from the event's process
-// under the actor's API key.
+// hadAccepted reports whether the catalog accepted a request from the event's process, with the API key of the
+// event's caller, in the hour before the event.
 func (o *outcome) hadAccepted(e promises.Event) bool {
 	return slices.ContainsFunc(o.requests, func(r request) bool {
 		return r.process == e.Process && r.apiKey == e.Owner() && r.status/100 == 2 && r.end < e.At && e.At-r.end < time.Hour

@@ -15,7 +15,7 @@ type ledgerConn struct {
 	gateway *gateway
 
 	ctx   context.Context // context of the current transaction, or nil
-	begun int64           // number of entries in the journal of orders when the transaction began; -1 if world.hasTrap returned false
+	begun int64           // number of entries in the journal of orders when the transaction began; -1 if no fault was waiting for a step of an order
 }
 
 func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
@@ -88,7 +88,8 @@ func (c *ledgerConn) Commit() error {
 }
 
 // steps returns the steps of an order that the process reaches immediately before and after the commit. Both are noStep
-// if the transaction neither writes an order nor records an outcome, or if no trap was set when it began.
+// if the transaction neither writes an order nor records an outcome. They are also noStep if no fault was waiting for a
+// step of an order when the transaction began.
 func (c *ledgerConn) steps() (before, after step) {
 	if c.begun < 0 {
 		return noStep, noStep

@@ -18,7 +18,7 @@ type database struct {
 	world  *world
 	conn   driver.Conn
 	kept   map[string]driver.Stmt // cache of the prepared statements that have parameters, keyed by text
-	locked chan struct{}          // lock on conn and kept, held while the channel contains a value
+	locked chan struct{}          // lock on the connection and the cache, held while the channel contains a value
 	clock  string                 // SQL expression for the current time
 
 	mu      sync.Mutex

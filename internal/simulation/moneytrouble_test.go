@@ -41,9 +41,9 @@ func slowQuotes(s *runningFault) (endFault func(), firedCount func() int) {
 	return inject(s, sandbox.Fault{Delay: sandbox.Delay(6 * time.Second), Key: s.apiKey()}, routeQuote)
 }
 
-// buyTwice sends the same order from two callers concurrently. The first caller has a limit below the price, and its
-// quote is slow. The second caller has no limit. indexDifference is the difference between the indexes of their
-// replicas; if it is zero, both callers use the same replica.
+// buyTwice sends the same order from two callers concurrently. The limit of the first caller is below the price, but
+// its quote is slow. In the meantime, the second caller places the order without a limit. indexDifference is the
+// difference between the indexes of their replicas. If it is zero, both callers use the same replica.
 func (s *runningFault) buyTwice(indexDifference int) {
 	limited, free := s.c.helper(s.nextName("limited")), s.c.helper(s.nextName("free"))
 	limited.at, free.at = s.Replica, (s.Replica+indexDifference)%len(s.world.replicas)
@@ -101,8 +101,8 @@ func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 }
 
 // notPlacedIsTrueWhenSaid checks each error that reports an order as not placed. The ledger must not have recorded the
-// order as placed before the error. There must also have been a time during the call at which no order under the
-// idempotency key was open or placed.
+// order as placed before the error. At some time during the call, the idempotency key must have had no open or placed
+// order.
 func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if !o.plan.Ledger || e.Kind != promises.Failed || e.Order == "" || e.Outcome != promises.NotPlaced {

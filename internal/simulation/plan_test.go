@@ -40,11 +40,10 @@ type plan struct {
 	Everywhere bool `json:"everywhere,omitempty"` // whether most generations are watched through every replica
 }
 
-// trouble is a planned fault. ID is a key of [acts], and starts with the ID of a fault in the list in
-// cmd/easel/faults_test.go. At is the time in the run when the fault starts.
+// trouble is a planned fault.
 type trouble struct {
-	ID      string        `json:"id"`
-	At      time.Duration `json:"at"`
+	ID      string        `json:"id"` // key of [acts], which starts with the ID of a fault in cmd/easel/faults_test.go
+	At      time.Duration `json:"at"` // time in the run when the fault starts
 	For     time.Duration `json:"for"`
 	Replica int           `json:"replica"`
 	Variant int           `json:"variant"`

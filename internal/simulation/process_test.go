@@ -45,7 +45,7 @@ type process struct {
 	gateway   *gateway // access to the database; nil if the ledger is in memory
 	ledger    *ledger.Ledger
 	orders    *orders.Orders
-	teams     *events.Teams      // teams that receive events; nil in a world without events
+	teams     *events.Teams      // teams that receive events; nil if the plan has no events
 	followers sync.WaitGroup     // goroutines that submit orders or run background jobs
 	sharing   sync.WaitGroup     // goroutine that keeps the process's share of the poll rate up to date
 	unshare   context.CancelFunc // stops the updates of the process's share of the poll rate

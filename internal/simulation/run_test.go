@@ -111,7 +111,7 @@ func (w *world) run() *outcome {
 	return o
 }
 
-// leftoverStacks returns the stacks of the goroutines that are still running in the bubble, except the current one.
+// leftoverStacks returns the stacks of all other goroutines that are still running in the current synctest bubble.
 func leftoverStacks() (left []string) {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]

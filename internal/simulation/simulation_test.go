@@ -40,9 +40,9 @@ func TestShortSimulationsSatisfyAllInvariants(t *testing.T) {
 	}
 }
 
-// TestSameSeedProducesTheSameEvents checks that two runs with the same seed have the same events. Otherwise, a failure could
-// not be repeated and analyzed. The world has no ledger, because two goroutines may compete for the only database connection,
-// and the seed does not determine which of them gets it first.
+// TestSameSeedProducesTheSameEvents checks that two runs with the same seed have the same events. Otherwise, a failure
+// could not be repeated and analyzed. The runs have no ledger, because two goroutines may compete for a ledger's only
+// database connection, and the seed does not determine which of them gets it first.
 func TestSameSeedProducesTheSameEvents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short")

@@ -33,8 +33,7 @@ func monthlyBudget(daily int64) int64 { return daily * 9 / 8 }
 // thrifty is the name of the team with a small budget.
 const thrifty = "thrift"
 
-// openLedger opens the database that the replicas share in a world with a ledger. It also creates the callers file and
-// the webhook receivers.
+// openLedger opens the database that the replicas share. It also creates the callers file and the webhook receivers.
 func (w *world) openLedger(dir string) error {
 	if err := w.openDatabase(); err != nil {
 		return err
@@ -220,8 +219,8 @@ func (w *world) setTrap(r *replica, at step, spring func(*replica)) *trap {
 	return t
 }
 
-// springTrap removes the trap that was set for the given process and step, and calls [trap.spring]. It returns
-// false if there is no such trap.
+// springTrap removes the trap for the given process and step, and calls [trap.spring]. A fault sets a trap to intervene
+// at a step of an order. springTrap returns false if there is no such trap.
 func (w *world) springTrap(process string, at step) bool {
 	if at == noStep {
 		return false

@@ -89,9 +89,10 @@ func stopAtStep(s *runningFault) (endFault func(), firedCount func() int) {
 // step returns the step of an order that s.Variant selects.
 func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
 
-// atStep waits in the background until an order on the fault's replica reaches the given step. During this step, it
-// calls springTrap. Then it calls recoverReplica, which may block. endFault stops the wait, or waits until
-// recoverReplica has returned. firedCount returns the number of times that the step was reached.
+// atStep waits in the background until an order on the fault's replica reaches the given step. At this moment,
+// springTrap is called. Afterwards, recoverReplica is called, which may block. endFault stops the wait or, if the
+// step was reached, waits until recoverReplica has returned. firedCount returns the number of times that the step was
+// reached.
 func (s *runningFault) atStep(at step, springTrap func(*replica), recoverReplica func(*replica, *process)) (endFault func(), firedCount func() int) {
 	r := s.world.replicas[s.Replica]
 	p := r.currentProcess()

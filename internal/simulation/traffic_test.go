@@ -119,9 +119,8 @@ func (t *tap) send(r *http.Request, tenant string) (*http.Response, error) {
 	return resp, err
 }
 
-// passRequest sends a request. If the request is an order, a trap can crash or freeze the process before the request is
-// sent or after the response has arrived. If a process is frozen before it sends the request, it sends the request when
-// it continues.
+// passRequest sends a request. If the request is an order, a fault can crash or freeze the process before the request
+// is sent or after the response has arrived. A process that was frozen before the request sends it after the freeze.
 func (t *tap) passRequest(r *http.Request) (*http.Response, error) {
 	orders := t.owner.gateway != nil && r.Pattern == routePlace
 	if orders && t.world.springTrap(t.process, stepBeforePost) {

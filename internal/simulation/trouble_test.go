@@ -119,7 +119,8 @@ func (s *runningFault) run(a faultAction) {
 	w.faults = append(w.faults, note)
 }
 
-// callVictim calls a.victim at least once and at most six times. It stops as soon as firedCount returns more than zero.
+// callVictim creates the load for a fault by calling [faultAction.victim] up to six times. It stops as soon as the
+// fault has fired.
 func (s *runningFault) callVictim(a faultAction, firedCount func() int) {
 	for try := 0; a.victim != nil && try < 6 && (try == 0 || firedCount() == 0); try++ {
 		s.c.pause(500 * time.Millisecond)
@@ -292,8 +293,8 @@ var acts = map[string]faultAction{
 	}},
 	"A10": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) { return s.refuseRepeats() }},
 	"A10k": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) {
-		// The caller repeats its order to a new process that does not know the order, while the quoted price exceeds the
-		// order's limit.
+		// The response to an order is lost. The caller then repeats the order to a new process. This process does not
+		// know the order, and gets a quote that exceeds the order's limit.
 		healed, fired := s.refuseRepeats()
 		risen, _ := inject(s, sandbox.Fault{Status: 200, Body: `{"priceCents":99999}`, Key: s.apiKey()}, routeQuote)
 		s.startHelper("limited", func(h *caller) {

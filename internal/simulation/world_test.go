@@ -197,8 +197,8 @@ func dialect(name string) sandbox.Dialect {
 	panic("simulation: unknown dialect " + name)
 }
 
-// admit creates a tenant with an endpoint for each replica. In a world with a ledger, the first call also opens the
-// account of the shared API key.
+// admit creates a tenant with an endpoint for each replica. If the plan has a ledger, the tenants share one API key,
+// and the first call also opens the account of this key.
 func (w *world) admit(name string) (err error) {
 	t := &tenant{}
 	switch {
