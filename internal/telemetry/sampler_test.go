@@ -19,7 +19,7 @@ func callerContext(t *testing.T, flags trace.TraceFlags) context.Context {
 func TestSamplingFollowsCallerUnlessConfiguredOtherwise(t *testing.T) {
 	for _, test := range []struct {
 		sampler, arg            string
-		root, sampled, unwanted bool // whether a call is recorded if its caller sends no trace, a sampled trace or an unsampled trace, respectively
+		root, sampled, unwanted bool // whether a call is recorded for a caller without a trace, with a sampled trace, and with an unsampled trace
 	}{
 		{"", "", true, true, false},
 		{"parentbased_always_on", "", true, true, false},
