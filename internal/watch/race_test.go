@@ -15,17 +15,18 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// In a race, each event happens at one of raceTicks points in time, which are raceTick apart. As a result, many
-// events coincide.
+// The tests in this file start watches while generations end. Each start and each end is at one of raceTicks points
+// in time, which are raceTick apart, so that many of them coincide.
 const (
 	raceTick  = 10 * time.Millisecond
 	raceTicks = 40
-	// raceLasts is the time within which all watches must end after the last tick. It is much longer than the delay
-	// of a poll. It is shorter than the heartbeat interval, because a heartbeat would hide a missed wake-up.
+	// raceLasts is the time within which all watches must end after the last of these points. It is much longer than
+	// the delay of a poll. It is shorter than the heartbeat interval, because a heartbeat would hide a missed
+	// wake-up.
 	raceLasts = 5 * time.Second
 )
 
-// finish is the end of a generation in a race: its time and the final state.
+// finish is the end of a generation: its time and the final state.
 type finish struct {
 	at    time.Time
 	state catalog.State
@@ -83,7 +84,7 @@ func (u *racing) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*
 	return catalog.NewList(all), err
 }
 
-// raced counts the results of all races.
+// raced counts the results of all watches that start while their generations end.
 type raced struct {
 	starts               [3]int       // number of watches that started before, at and after the end of their generation
 	stale                atomic.Int64 // number of records that were outdated when they arrived
@@ -124,7 +125,7 @@ func (r *raced) runRace(t *testing.T, seed uint64, generations int) {
 }
 
 // followGeneration waits until the given time, and then watches a generation until the watch ends. It checks that the last
-// state delivered is end's state.
+// delivered state is the final state of the generation.
 func (r *raced) followGeneration(ctx context.Context, hub *Hub, id string, from time.Time, end finish) {
 	time.Sleep(time.Until(from))
 	var last catalog.State

@@ -51,9 +51,9 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 	}
 }
 
-// withTracer runs a test in virtual time, and returns the tracer of the test's hub. up is a catalog with the
-// generations in states. The test calls startWatch to watch generations in a new goroutine, with name as the trace
-// reference.
+// withTracer runs a test in virtual time, and returns the tracer of the test's hub. The test's catalog has
+// generations with the given states. In the test, startWatch watches generations in a new goroutine, and uses the
+// given name as the trace reference.
 func withTracer(t *testing.T, states map[string]catalog.State, test func(hub *Hub, up *upstream, startWatch func(name string, ids ...string))) *notebook {
 	t.Helper()
 	heard := &notebook{}

@@ -64,8 +64,9 @@ func measureGaps(d durations, generations int, gaps []func(age time.Duration) ti
 	return cost{float64(requests) / float64(n), sum / float64(n), delays[n*99/100]}
 }
 
-// learnedGaps returns 100 gap functions, each computed from 100 random durations. price is the price of a poll, in seconds of
-// delay. A gap function returns the time until the next poll of a generation of the given age.
+// learnedGaps returns 100 functions, each computed from 100 random durations of generations. Each function returns the time
+// until the next poll of a generation of the given age. The price of a poll is the delay, in seconds, that is worth one
+// poll.
 func learnedGaps(d durations, price float64) []func(time.Duration) time.Duration {
 	r := rand.New(rand.NewPCG(7, 7))
 	jitter := Source(1)
@@ -81,9 +82,9 @@ func learnedGaps(d durations, price float64) []func(time.Duration) time.Duration
 	return gaps
 }
 
-// atMeanDelay searches for the price of a poll, in seconds of delay, at which the mean delay is the given number of
-// seconds. For each price that it tries, it calls measureAt, which measures requests and delays. atMeanDelay
-// returns this measurement for the price that it has found.
+// atMeanDelay searches for the price of a poll at which the mean delay is the given number of seconds. The price is
+// the delay, in seconds, that is worth one poll. atMeanDelay calls measureAt with each price that it tries, and
+// returns the last measurement.
 func atMeanDelay(seconds float64, measureAt func(price float64) cost) (c cost) {
 	low, high := 1e-3, 10.0
 	for range 14 {
