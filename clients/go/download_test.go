@@ -73,7 +73,7 @@ func TestDownloadPreservesExistingFileContent(t *testing.T) {
 	}{
 		"appended":        {os.O_APPEND, 0, before + string(wholeFile)},
 		"after a header":  {0, int64(len(before)), before + string(wholeFile)},
-		"before a footer": {0, 0, ""}, // the download must fail, because a restart would truncate the file and delete the bytes after the download
+		"before a footer": {0, 0, ""}, // the download must fail, because restarting it would delete the rest of the file
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

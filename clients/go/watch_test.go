@@ -99,8 +99,8 @@ func TestWatchEndsWhenTheCallerLeavesTheLoop(t *testing.T) {
 	})
 }
 
-// The server rejects the heartbeat interval. The watch must end with this error before the client treats the stream
-// as silent.
+// The server rejects the heartbeat interval. The watch must return the server's error, instead of treating the stream
+// as silent and reconnecting.
 func TestRejectedHeartbeatIntervalEndsTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{
