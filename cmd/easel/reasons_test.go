@@ -65,7 +65,7 @@ func TestEveryErrorReasonOfContractIsSent(t *testing.T) {
 	inspectSending(t, func(_ string, node, around ast.Node) {
 		name := reasonNamed(node)
 		switch parent := around.(type) {
-		case *ast.CallExpr, *ast.CompositeLit, *ast.AssignStmt: // the reason is an argument, an element or an assigned value, so it becomes part of an error
+		case *ast.CallExpr, *ast.CompositeLit, *ast.AssignStmt: // as an argument, an element or an assigned value, the reason becomes part of an error
 		case *ast.KeyValueExpr:
 			if parent.Value != node {
 				return
