@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The constant every is the value of statusRow.op in a row that applies to all routes. A row with the same status and
-// body for a single route takes precedence.
+// Value of statusRow.op in a row that applies to all routes. A row with the same status and body for a single route
+// takes precedence.
 const every = ""
 
 type statusRow struct {

@@ -146,7 +146,7 @@ func TestResultCanContainFileAndText(t *testing.T) {
 		body string
 		text string // expected text; "-" means no text
 		file bool
-		list bool // if file is true: whether the generation has its file also when it is read from a list
+		list bool // whether the generation also has the file if it is read from a list; used only if it has a file
 	}{
 		"a URL":                    {`"status":"succeeded","contentUrl":"https://x/y"`, "-", true, true},
 		"a URL in snake case":      {`"status":"succeeded","content_url":"https://x/y"`, "-", true, true},

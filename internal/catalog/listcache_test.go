@@ -88,7 +88,7 @@ func TestCallerGetsListNoOlderThanRequested(t *testing.T) {
 			t.Errorf("%d lists were requested, want 2", asked.Load())
 		}
 		time.Sleep(time.Second / 4)
-		list, err := c.List(t.Context(), testCredential, time.Now().Add(time.Hour)) // since is an hour in the future, as if it came from a clock that is ahead
+		list, err := c.List(t.Context(), testCredential, time.Now().Add(time.Hour)) // a time in the future, as if it came from a clock that is ahead
 		if err != nil || list.Records[0].ID != "g3" {
 			t.Errorf("%+v, %v", list, err)
 		}

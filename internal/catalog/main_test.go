@@ -95,15 +95,13 @@ func asError(t testing.TB, err error) *Error {
 	return e
 }
 
-// wire is a server that sends raw bytes over in-memory connections, which work in a synctest bubble. It calls answer to
-// write the complete response to request number n, counted from 0. If reused is false, the connection is closed after
-// each response.
+// wire is a server that sends raw bytes over in-memory connections, which work in a synctest bubble.
 type wire struct {
 	mu       sync.Mutex
 	requests []*http.Request
-	answer   func(n int, r *http.Request, conn net.Conn)
-	reused   bool         // whether a connection serves more than one request
-	open     atomic.Int32 // number of open connections
+	answer   func(n int, r *http.Request, conn net.Conn) // writes the complete response to request n, counted from 0
+	reused   bool                                        // whether a connection serves more than one request
+	open     atomic.Int32                                // number of open connections
 }
 
 func (w *wire) client(t testing.TB, cfg Config) *Client {
