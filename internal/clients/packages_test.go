@@ -13,11 +13,10 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// built describes the packages that 'make packages' creates in .build/packages, keyed by language. files is a pattern
-// for the file name of the package. holds maps a pattern for the path of a required file to a pattern for its content.
+// built describes the packages that 'make packages' creates in .build/packages, keyed by language.
 var built = map[string]struct {
-	files string
-	holds map[string]string
+	files string            // pattern for the file name of the package
+	holds map[string]string // pattern for the content of each required file, keyed by a pattern for its path
 }{
 	"python": {"easel_grpc-*.whl", map[string]string{
 		`\.dist-info/licenses/LICENSE$`: `Apache License`,

@@ -37,8 +37,8 @@ type script struct {
 	Logs     []string          // strings that the output, including the log, must contain
 }
 
-// answer is the scripted response to a call: messages, followed by the status OK or by the error in Fails. If Then is
-// set, no status follows.
+// answer is the scripted response to a call. It consists of messages and a final status: OK, or the error in the field
+// Fails. If the field Then is not empty, the final status is not sent.
 type answer struct {
 	For      string // if set, only the first call with this idempotency key or generation ID gets the answer
 	Messages []json.RawMessage
@@ -197,8 +197,8 @@ func (s *script) play(t *testing.T, command []string) {
 	}
 }
 
-// createFiles creates the files in s.Files in the directory that contains file. In their names, it replaces FILE with
-// the base name of file.
+// createFiles creates the script's files next to the given file. In the names of the new files, it replaces FILE with
+// the base name of the given file.
 func (s *script) createFiles(t *testing.T, file string) {
 	t.Helper()
 	for name, kind := range s.Files {

@@ -30,12 +30,11 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// scripted is a server that implements the complete contract and responds as its script specifies. wire is a proxy
-// between the program and this server.
+// scripted is a server that implements the complete contract and responds as its script specifies.
 type scripted struct {
 	t      *testing.T
 	script *script
-	wire   *proctest.Wire
+	wire   *proctest.Wire // proxy between the program and this server
 	key    *keyFile
 
 	certificate string // path of the certificate; empty without TLS
@@ -158,8 +157,8 @@ func (s *scripted) takeAnswer(request proto.Message) answer {
 	return s.nextAnswer()
 }
 
-// nextAnswer returns the next answer from the script, except answers whose field For is set. An answer whose field
-// Lasts is set is returned again during that period. The last answer is returned forever.
+// nextAnswer returns the next answer from the script. It skips answers whose field For is not empty. If an answer's
+// field Lasts contains a period, nextAnswer repeats the answer for this period. It repeats the last answer forever.
 func (s *scripted) nextAnswer() answer {
 	answers := slices.DeleteFunc(slices.Clone(s.script.Answers), func(a answer) bool { return a.For != "" })
 	if s.since.IsZero() {

@@ -13,11 +13,10 @@ import (
 )
 
 // services contains the example programs from the client libraries' documentation pages, keyed by the language of the
-// code block. file is the name under which the program is saved. build and start are the commands that build and start
-// it. They run in the program's directory.
+// code block.
 var services = map[string]struct {
-	file         string
-	build, start []string
+	file         string   // name under which the program is saved
+	build, start []string // commands that build and start the program in its directory
 }{
 	"go":     {"main.go", []string{"go", "build", "-C", root, "-o", "DIR/service", "DIR/main.go"}, []string{"DIR/service"}},
 	"python": {"service.py", []string{root + "/.build/clients/python/bin/mypy", "--strict", "service.py"}, []string{root + "/.build/clients/python/bin/python", "service.py"}},
