@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// otherFeed opens the office's ledger a second time, as another process would, and runs a feed on it until the test
-// ends. It also returns a counter of the SQL statements that this second ledger executes.
+// otherFeed opens the ledger a second time, as another process would, and runs a feed on it until the test ends. It
+// also returns a counter of the SQL statements that this second ledger executes.
 func (o *office) otherFeed() (*events.Feed, *atomic.Int64) {
 	o.Helper()
 	connector, statements := proctest.NewConnector(o, o.url), new(atomic.Int64)
