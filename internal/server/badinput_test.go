@@ -15,12 +15,12 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// badInput is a request that breaks a rule of the contract. fields lists the fields that the error must name.
+// badInput is a request that breaks a rule of the contract.
 type badInput struct {
 	name   string
 	method string
 	req    proto.Message
-	fields []string
+	fields []string // names of the fields that the error must contain
 }
 
 // badInputs contains invalid requests. Together they violate each rule of the contract at least once. The server must not

@@ -22,15 +22,15 @@ import (
 
 // caller sends calls over gRPC or over REST. Each scenario is written once and runs over both protocols.
 type caller interface {
-	// call sends a unary call. method is a name such as "GenerationService/GetGeneration".
+	// Sends a unary call to a method, such as "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
-	// watch passes every message to fn, until the watch ends.
+	// Watches a generation, and passes every message to fn until the watch ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, fn func(*easelv1.WatchGenerationResponse)) error
-	// watchMany passes every message to fn, until the watch ends or fn returns false.
+	// Watches several generations, and passes every message to fn until the watch ends or fn returns false.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, fn func(*easelv1.WatchGenerationsResponse) (more bool)) error
-	// events passes every message to fn, until the stream ends or fn returns false.
+	// Reads a stream of events, and passes every message to fn until the stream ends or fn returns false.
 	events(ctx context.Context, req *easelv1.WatchEventsRequest, fn func(*easelv1.WatchEventsResponse) (more bool)) error
-	// download writes all received bytes to its last argument, even if the download fails.
+	// Downloads a result. All received bytes are written to the last argument, even if the download fails.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error
 }
 
@@ -140,8 +140,8 @@ func (c grpcCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 	return receiveAll(stream, err, func(m *easelv1.WatchGenerationResponse) bool { fn(m); return true })
 }
 
-// receiveAll passes every message of a stream to fn, until the stream ends or fn returns false. openErr is the error
-// with which the stream was opened. If it is not nil, receiveAll returns it.
+// receiveAll passes every message of a stream to fn, until the stream ends or fn returns false. If the stream could not
+// be opened, receiveAll returns the error openErr.
 func receiveAll[M any](stream grpc.ServerStreamingClient[M], openErr error, fn func(*M) bool) error {
 	err := openErr
 	for err == nil {

@@ -292,7 +292,7 @@ func TestEventStreamReportsItsClosingReason(t *testing.T) {
 
 func TestRestartedConsumerReceivesEventsOfEachRenderInOrder(t *testing.T) {
 	t.Parallel()
-	const orders = 334 // each order causes three events, so there are more than 1,000
+	const orders = 334 // the consumer must receive about 1,000 events, because each order causes three
 	s := ledgerStack(t, sqliteLedger(t), []string{"shop"}, withEvents, func(o *options) { o.sandbox.Speed = 0.01 })
 	c := grpcCaller{s, "shop"}
 	var writer sync.WaitGroup

@@ -22,12 +22,12 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// busyCatalog is a catalog with one generation. Until done is set, the generation's record changes with every read. The
-// record is large enough to fill buffers.
+// busyCatalog is a catalog with one generation, whose record changes with every read. The record is large enough to
+// fill buffers.
 type busyCatalog struct {
 	size  int
 	looks atomic.Int64
-	done  atomic.Bool
+	done  atomic.Bool // whether the generation has succeeded
 }
 
 func (c *busyCatalog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -129,8 +129,8 @@ func TestStuckWatchWithLargeMessagesUsesAtMost256KiB(t *testing.T) {
 	if raceDetector {
 		t.Skip("memory is not meaningful under the race detector")
 	}
-	// The constant each is the maximum memory per reader: 256 KiB for the server, and 64 KiB for the client's receive
-	// buffer, which is in the same process.
+	// Each reader may use 256 KiB in the server, and 64 KiB for the client's receive buffer, which is in the same
+	// process.
 	const readers, each = 100, 256<<10 + 64<<10
 	catalog := &busyCatalog{size: 60 << 10}
 	s := newStack(t, func(o *options) {

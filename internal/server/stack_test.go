@@ -44,8 +44,7 @@ type stack struct {
 	ledger  *ledger.Ledger
 	catalog string // URL of the catalog to which the ledger belongs
 	front   *server.Server
-	// caller is the scenario's caller, and owner is the owner of the caller's orders. Both are set only if the API key is
-	// shared, and empty if it is forwarded.
+	// The scenario's caller, and the owner of its orders. Both are set only if the API key is shared.
 	caller, owner string
 
 	stop    context.CancelFunc // starts the drain
@@ -183,7 +182,8 @@ func (s *stack) audit() sandbox.Audit {
 	return audit
 }
 
-// eventually waits up to 20 s until isMet returns true. condition describes the expected condition in the failure message.
+// eventually waits until isMet returns true, and fails the test after 20 s. The string condition appears in the failure
+// message.
 func eventually(t *testing.T, condition string, isMet func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !isMet(); {

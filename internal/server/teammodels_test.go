@@ -18,9 +18,9 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// overTeamOfModels runs a scenario for a team, over gRPC and over REST. The scenario gets three callers in the
-// team, who authenticate in different ways. ops is an operator in the same team. setModels changes the models that
-// the team may use.
+// overTeamOfModels runs a scenario for a team, over gRPC and over REST. The scenario gets three callers in the team,
+// who authenticate in different ways, an operator in the same team, and a function that changes the models that the
+// team may use.
 func overTeamOfModels(t *testing.T, scenario func(t *testing.T, s *stack, team map[string]caller, ops caller, setModels func(models string))) {
 	for form, as := range forms {
 		t.Run(form, func(t *testing.T) {
