@@ -27,8 +27,8 @@ import (
 // picture is the content of a result. It is long enough for several full chunks and a partial chunk.
 var picture = bytes.Repeat([]byte("a picture of the sea "), 20_001)
 
-// copyPicture sends the content picture from the given offset through [Content.Copy], and returns the resulting
-// chunks. limit is the maximum number of bytes; zero means no limit. wrapReader wraps the reader of the body, for
+// copyPicture sends the bytes of picture from the given offset through [Content.Copy], and returns the resulting
+// chunks. limit is the maximum number of bytes; zero means no limit. wrapReader wraps the reader of these bytes, for
 // example to make it fail.
 func copyPicture(offset, limit int, wrapReader func(io.Reader) io.Reader) (chunks []*easelv1.ContentChunk, err error) {
 	size := int64(len(picture))
@@ -152,12 +152,11 @@ func TestRemovedCallerReceivesNoFurtherChunks(t *testing.T) {
 	}
 }
 
-// slowReader is the stream of a caller that reads messages slowly. takes(n) is the time that the caller needs to read
-// message n, counted from 0. The caller stops reading when ended is closed.
+// slowReader is the stream of a caller that reads messages slowly.
 type slowReader struct {
 	grpc.ServerStream
-	takes func(n int) time.Duration
-	ended chan struct{}
+	takes func(n int) time.Duration // time that the caller needs to read message n, counted from 0
+	ended chan struct{}             // closed when the caller must stop reading
 	got   int
 }
 
@@ -171,11 +170,11 @@ func (r *slowReader) SendMsg(any) error {
 	}
 }
 
-// body is the body of a result. Each Read first sleeps for the duration pause. Close closes the channel.
+// body is the body of a result.
 type body struct {
 	io.Reader
-	pause  time.Duration
-	closed chan struct{}
+	pause  time.Duration // time that each Read sleeps first
+	closed chan struct{} // closed by Close
 }
 
 func (b *body) Read(p []byte) (int, error) {

@@ -20,17 +20,17 @@ import (
 )
 
 // modelCatalog is a catalog with the models a and b. The display name of a model consists of the number of the request
-// and the API key, such as "1 k". slowness is the delay before each response.
+// and the API key, such as "1 k".
 type modelCatalog struct {
 	*testing.T
 	services *models
 
 	mu       sync.Mutex
 	requests int
-	slowness time.Duration
-	status   int    // status of all responses; zero means that requests succeed
-	retry    string // value of the Retry-After header in all responses
-	detail   string // description that the catalog returns for each model
+	slowness time.Duration // delay before each response
+	status   int           // status of all responses; zero means that requests succeed
+	retry    string        // value of the Retry-After header in all responses
+	detail   string        // description that the catalog returns for each model
 }
 
 // withModelCatalog runs a test in virtual time with a service and its catalog. Each response from the catalog takes
