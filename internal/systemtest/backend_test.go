@@ -60,6 +60,6 @@ func TestExampleBackendForwardsWatchAsEventStream(t *testing.T) {
 				t.Errorf("the stream, which ended with %v, is\n%s", err, text)
 			}
 		}
-		_ = answer.Body.Close() // disconnects the first client, which has read nothing, or closes the complete stream of the second
+		_ = answer.Body.Close() // disconnects the first client; the second client has already read its complete stream
 	}
 }

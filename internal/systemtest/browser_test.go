@@ -215,8 +215,8 @@ func (b *browser) evaluate(expression string) any {
 	return answer.Result.Value
 }
 
-// awaitTrue waits up to a minute for a JavaScript expression to become true. The failure message contains condition,
-// which describes it.
+// awaitTrue waits up to a minute for a JavaScript expression to become true. In the failure message, the string
+// condition describes what the test waits for.
 func (b *browser) awaitTrue(condition, expression string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(time.Minute); b.evaluate("!!("+expression+")") != true; time.Sleep(50 * time.Millisecond) {

@@ -149,8 +149,8 @@ func TestHelmChartPortsMatchSettings(t *testing.T) {
 				t.Errorf("%s: port %+v, listen address %q, default port %s", values, p, env[settings[p.Name]], ports[p.Name])
 			}
 		}
-		// All probes must use the metrics port, because callers could use up all connections to the other ports. The
-		// first string occurs in each HTTP probe, and the second one would occur in a gRPC probe.
+		// All probes must be HTTP probes of the metrics port, because callers could use up all connections to the other
+		// ports. None may be a gRPC probe, because gRPC has a different port.
 		const probe, other = "httpGet: {path: /", "grpc: {port"
 		if strings.Count(text, probe) != 3 || strings.Contains(text, other) {
 			t.Errorf("%s has probes other than %q", values, probe)

@@ -658,12 +658,11 @@ func reduceColors(picture image.Image) *image.Paletted {
 	return out
 }
 
-// colorBox is a group of colors. channel is the color channel with the widest range of values. weight is this range,
-// multiplied by the square root of the number of pixels.
+// colorBox is a group of colors.
 type colorBox struct {
 	colors  []colorCount
-	channel int
-	weight  float64
+	channel int     // color channel with the widest range of values
+	weight  float64 // range of values in this channel, multiplied by the square root of the number of pixels
 }
 
 func newColorBox(colors []colorCount) colorBox {

@@ -27,12 +27,11 @@ import (
 // rpc is a method of the gRPC contract. The tests read the methods from the descriptors, so they also cover new
 // methods.
 type rpc struct {
-	name   string // such as "/easel.v1.GenerationService/GetGeneration"
-	input  protoreflect.MessageType
-	output protoreflect.MessageType
-	// verb is the HTTP method, path is the path template, and body is true if the request has a body.
-	verb, path string
-	body       bool
+	name       string // such as "/easel.v1.GenerationService/GetGeneration"
+	input      protoreflect.MessageType
+	output     protoreflect.MessageType
+	verb, path string // HTTP method and path template
+	body       bool   // whether the request has a body
 }
 
 // everyRPC returns all methods of the contract.

@@ -44,12 +44,13 @@ func TestAPIPageLoadsWithoutErrors(t *testing.T) {
 	}
 }
 
-// JavaScript expressions for three elements of the page: the entry named %s in the table of contents, the button that
-// opens a test request in the section that contains %s, and the button that sends this request.
 const (
-	inContents  = `[...document.querySelectorAll('aside button, aside a')].find(e => e.innerText.trim().split('\n')[0] === '%s')`
+	// JavaScript expression for the entry named %s in the table of contents.
+	inContents = `[...document.querySelectorAll('aside button, aside a')].find(e => e.innerText.trim().split('\n')[0] === '%s')`
+	// JavaScript expression for the button that opens a test request, in the section that contains %s.
 	testRequest = `[...document.querySelectorAll('button')].find(e => e.innerText.includes('Test Request') && e.closest('section').innerText.includes('%s'))`
-	send        = `[...document.querySelectorAll('button')].find(e => e.innerText.trim().startsWith('Send') && !e.innerText.includes('Request') && e.offsetParent)`
+	// JavaScript expression for the button that sends the test request.
+	send = `[...document.querySelectorAll('button')].find(e => e.innerText.trim().startsWith('Send') && !e.innerText.includes('Request') && e.offsetParent)`
 )
 
 func TestAPIPageSendsCallsWithoutStoringAPIKey(t *testing.T) {

@@ -140,8 +140,8 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&s.text, "%s %v %s\n", r.URL, r.Header, body)
 }
 
-// searchCanary reports a test error if the text contains the API key canary in any form. The failure message contains
-// source, which describes where the text was found.
+// searchCanary reports a test error if the text contains the API key canary in any form. In the failure message, the
+// string source describes where the text was found.
 func searchCanary(t *testing.T, source, text string) {
 	t.Helper()
 	for _, leak := range findLeaks(canary, text) {

@@ -60,8 +60,8 @@ func tool(t *testing.T, names ...string) string {
 	return ""
 }
 
-// waitFor waits up to 30 s until isMet returns true. Otherwise, it fails the test. The failure message contains
-// condition, which describes what is awaited, and the text that describe returns.
+// waitFor waits until isMet returns true, and fails the test after 30 s. The failure message contains the string
+// condition and the result of describe().
 func waitFor(t testing.TB, condition string, isMet func() bool, describe func() string) {
 	t.Helper()
 	proctest.Eventually(t, 30*time.Second, condition, isMet, describe)
