@@ -33,7 +33,7 @@ type caller struct {
 	team     string
 	name     string
 	overREST bool
-	newest   atomic.Pointer[exchange] // the caller's latest connection to a facade
+	newest   atomic.Pointer[exchange] // the caller's latest connection to an Easel server
 	client   easelv1.GenerationServiceClient
 	rest     promises.REST
 	later    []*easelv1.CreateGenerationRequest // orders whose outcome is unknown
@@ -55,8 +55,8 @@ func (w *world) connectCallers(callers int) {
 		team := teams[n%len(w.tokens)]
 		c := &caller{world: w, team: team, name: fmt.Sprintf("%s.%d", team, n), overREST: n/len(w.tokens)%4 == 3}
 		address := w.startRelay(w.t, net.ListenConfig{}, c.forwardToFacade)
-		// If an idle connection broke, the transport would resend an order with an Idempotency-Key header. The caller would then
-		// record two calls as one.
+		// If an idle connection breaks, Go's transport resends a request that has an Idempotency-Key header. The test
+		// would record these two calls as one, so it opens a new connection for each call.
 		transport := &http.Transport{DisableKeepAlives: true}
 		c.rest = promises.REST{Client: &http.Client{Transport: transport}, Address: address, Token: w.tokens[team]}
 		conn, err := grpc.NewClient(address,
@@ -94,8 +94,8 @@ func orderOf(n int) *easelv1.CreateGenerationRequest {
 	return r
 }
 
-// placeOrders places orders until the world has reached its planned numbers of orders and faults. Sometimes a second
-// caller, colleague, concurrently sends the same order, often through another facade.
+// placeOrders places orders until the run has reached its planned numbers of orders and faults. Sometimes the second
+// caller sends the same order at the same time, often through another Easel server.
 func (c *caller) placeOrders(ctx context.Context, colleague *caller) error {
 	for c.world.calmIfDone(); !c.world.isCalm() && ctx.Err() == nil; c.world.calmIfDone() {
 		request := c.nextOrder()
@@ -150,15 +150,15 @@ func (c *caller) tryOrder(ctx context.Context, request *easelv1.CreateGeneration
 	default:
 		c.later = append(c.later, request)
 	}
-	if newest := c.newest.Load(); newest != nil && rand.IntN(2) == 0 { // the caller disconnects while the facade may still be processing the order
+	if newest := c.newest.Load(); newest != nil && rand.IntN(2) == 0 { // disconnects while the server may still be processing the order
 		newest.near.Close()
 	}
 	pauseFor(ctx, rand.N(20*time.Millisecond))
 	return nil
 }
 
-// isKilledHearing sometimes kills the facade just after the facade has returned a generation. It reports whether it killed the
-// facade.
+// isKilledHearing sometimes kills the Easel server just after it has returned a generation. It reports whether it
+// killed the server.
 func (c *caller) isKilledHearing() bool {
 	newest := c.newest.Load()
 	if newest == nil {
@@ -223,7 +223,7 @@ func isRetryable(err error) bool {
 }
 
 // repeatOrders repeats the caller's orders, except the abandoned ones, until the outcome of each order is known. A
-// repeat may reach a different facade than the original order.
+// repeat may reach a different Easel server than the original order.
 func (c *caller) repeatOrders(ctx context.Context) error {
 	for _, request := range append(c.placed, c.later...) {
 		for answer := unknown; answer == unknown; {

@@ -12,7 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// forwardToDatabase forwards the traffic between a facade and PostgreSQL. It parses the protocol to detect commits.
+// forwardToDatabase forwards the traffic between an Easel server and PostgreSQL. It parses the protocol to detect
+// commits.
 func (w *world) forwardToDatabase(near *net.TCPConn, owner *supervisor) {
 	up, err := net.Dial("tcp", w.postgres.Address())
 	if err != nil {
@@ -31,7 +32,7 @@ func (w *world) forwardToDatabase(near *net.TCPConn, owner *supervisor) {
 	}
 }
 
-// session is a connection from a facade to PostgreSQL.
+// session is a connection from an Easel server to PostgreSQL.
 type session struct {
 	world   *world
 	near    *net.TCPConn
@@ -42,7 +43,7 @@ type session struct {
 	over    chan struct{}                    // closed when PostgreSQL has closed the connection
 }
 
-// forwardRequest forwards a message from the facade. A fault can end the connection before a commit is forwarded.
+// forwardRequest forwards a message from an Easel server. A fault can end the connection before a commit is forwarded.
 // forwardRequest reports whether the connection stays open.
 func (s *session) forwardRequest(owner *supervisor, typed int) bool {
 	kind, text, err := readPostgres(s.near, typed)
@@ -87,8 +88,8 @@ func (s *session) forwardAnswer() bool {
 	return err == nil
 }
 
-// drawFault selects a fault for the given stage of a commit. It returns nil if no fault is due, or if no facade has
-// sent a commit over this connection yet.
+// drawFault selects a fault for the given stage of a commit. It returns nil if no fault is due, or if no Easel server
+// has sent a commit over this connection yet.
 func (s *session) drawFault(at stage) *fault {
 	if s.facade.Load() == nil {
 		return nil

@@ -20,15 +20,15 @@ import (
 type stage int
 
 const (
-	requesting   stage = iota // the relay to the catalog has received a request from a facade
-	responding                // the relay has received the catalog's response
-	sending                   // the relay to the catalog has received an order from a facade
-	sendingLarge              // a relay has received an order that is too large for the kernel to accept in one piece
-	answering                 // the relay has received the catalog's response to an order
-	returning                 // the relay between a caller and a facade has received the successful response to an order
+	requesting   stage = iota // the proxy in front of the catalog has received a request from an Easel server
+	responding                // the proxy in front of the catalog has received a response from the catalog
+	sending                   // the proxy in front of the catalog has received an order from an Easel server
+	sendingLarge              // the proxy in front of the catalog has received the start of a large order
+	answering                 // the proxy in front of the catalog has received the catalog's response to an order
+	returning                 // the proxy in front of an Easel server has received the successful response to an order
 	returned                  // the caller has received the successful response to an order
-	committing                // a relay has received a facade's commit
-	committed                 // the relay has received PostgreSQL's response to the commit
+	committing                // the proxy in front of PostgreSQL has received a commit from an Easel server
+	committed                 // the proxy in front of PostgreSQL has received the response to a commit
 	posting                   // a team's webhook receiver has received an event
 )
 
@@ -52,7 +52,7 @@ const (
 )
 
 // fault is a row in the table of faults. When a message reaches the fault's stage, the first part of the message may be
-// forwarded, and then the fault's action is performed. Afterwards, the connection is closed unless continues is set.
+// forwarded. Then the fault's action is performed, and most faults close the connection.
 type fault struct {
 	name      string
 	group     group
@@ -111,7 +111,7 @@ type exchange struct {
 	catalog  *proctest.Process
 	near     *net.TCPConn  // connection from the sender of the request
 	dropped  io.Reader     // reader whose bytes the fault blackHole discards
-	unread   *bufio.Reader // reads the rest of the request
+	unread   *bufio.Reader // reader of the rest of the request
 	size     int           // size of the request body in bytes
 	over     chan struct{} // closed when PostgreSQL has closed the connection
 	backend  int           // PID of the PostgreSQL backend
@@ -127,7 +127,7 @@ func startOfBody(m message) int { return len(m.head) + rand.IntN(16<<10) }
 func killFacade(x *exchange) bool  { return x.facade.Kill() }
 func killCatalog(x *exchange) bool { return x.catalog.Kill() }
 
-// killWriter kills a facade that is writing a request. It reports whether the facade died before it had passed
+// killWriter kills an Easel server that is writing a request. It reports whether the server died before it had passed
 // the complete request to the kernel.
 func killWriter(x *exchange) bool {
 	first := x.facade.Kill()

@@ -279,7 +279,7 @@ func (f *fleet) countWatchers(isCounted func(*watcher) bool) (n int) {
 }
 
 // awaitChange sets the state of all generations to running, and waits until every watch has received the new state. If
-// this takes too long, the test fails. The failure message contains situation.
+// this takes too long, the test fails. The string situation appears in the failure message.
 func (f *fleet) awaitChange(situation string) {
 	f.t.Helper()
 	f.meter.set("running", f.ids...)

@@ -145,7 +145,8 @@ func (g *gallery) count(query string) (n int) {
 }
 
 // awaitCopies waits until the ledger contains at least want copies. It fails the test if this takes longer than the
-// given time. Whenever no copy has been added for five seconds, it reads the unfinished generations.
+// given time. If no copy is added for five seconds, a killed replica may have failed to record the end of a generation.
+// awaitCopies then calls readUnfinished.
 func (g *gallery) awaitCopies(want int, within time.Duration) {
 	g.Helper()
 	end, last, grown := time.Now().Add(within), 0, time.Now()
@@ -233,8 +234,8 @@ func (g *gallery) wantedDigests(ids ...string) map[string]string {
 	return wanted
 }
 
-// downloadAll downloads the results of the generations in wanted, and checks their digests. wanted maps generation IDs
-// to digests. downloadAll returns the number of results that were served from copies.
+// downloadAll downloads results, and checks that their digests equal the given ones, which are keyed by generation ID.
+// It returns the number of results that were served from copies.
 func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	g.Helper()
 	var mu sync.Mutex

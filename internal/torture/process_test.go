@@ -45,13 +45,13 @@ func storeFlags(file string, flags ...string) []string {
 	return append([]string{"--db", file, "--key", key, "--balance", "1000000.00", "--admin"}, flags...)
 }
 
-// The returned settings are for a facade that uses the catalog at the address upstream. A facade is an Easel server.
+// The returned settings make an Easel server use the catalog at the given address.
 func before(upstream string) proctest.Settings {
 	return proctest.Settings{"EASEL_UPSTREAM_URL": "http://" + upstream + sandbox.BasePath}
 }
 
-// awaitCondition calls isMet until it returns true, and fails the test if this takes longer than 40 s. The failure
-// message contains condition.
+// awaitCondition calls isMet until it returns true, and fails the test if this takes longer than 40 s. The string
+// condition appears in the failure message.
 func awaitCondition(t *testing.T, condition string, isMet func() bool) {
 	t.Helper()
 	proctest.Eventually(t, 40*time.Second, condition, isMet)

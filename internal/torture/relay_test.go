@@ -55,12 +55,12 @@ func narrowBuffers(_, _ string, raw syscall.RawConn) (err error) {
 // orderLine is the start of the request line of an order.
 var orderLine = []byte("POST /api/v1/api/catalog/generations ")
 
-// largeBody is the size in bytes of a body that is too large for a single write from a facade to a relay. When the
-// relay receives the first bytes, the facade is still writing.
+// largeBody is the size in bytes of a request body that is too large for a single write. When the proxy receives the
+// first bytes, the Easel server that sends the request is still writing.
 const largeBody = 256 << 10
 
-// forwardToCatalog forwards the traffic between the catalog and a facade. near is a connection that one of the facades
-// has opened.
+// forwardToCatalog forwards the traffic between the catalog and one of the given Easel servers. This server has opened
+// the connection near.
 func (w *world) forwardToCatalog(near *net.TCPConn, facades []*supervisor) {
 	x := &exchange{world: w, near: near, facade: ownerOf(near, facades), catalog: w.catalog.runningProcess(), unread: bufio.NewReader(near), dropped: near}
 	if x.facade == nil || x.catalog == nil {
@@ -76,7 +76,7 @@ func (w *world) forwardToCatalog(near *net.TCPConn, facades []*supervisor) {
 	}
 }
 
-// ownerOf returns the facade process at the other end of a connection, or nil if it is unknown.
+// ownerOf returns the Easel server at the other end of a connection, or nil if it is unknown.
 func ownerOf(near net.Conn, facades []*supervisor) *proctest.Process {
 	if len(facades) == 1 {
 		return facades[0].runningProcess()
@@ -127,7 +127,7 @@ func (x *exchange) forwardRequest(up net.Conn, answers *bufio.Reader) bool {
 	return err == nil
 }
 
-// forwardToFacade forwards the traffic between the caller and a random facade. It parses responses to detect the
+// forwardToFacade forwards the traffic between the caller and a random Easel server. It parses responses to detect the
 // response to an order.
 func (c *caller) forwardToFacade(near *net.TCPConn) {
 	facade := c.world.anyFacade()
@@ -175,8 +175,8 @@ const (
 	endOfStream  = 1
 )
 
-// readPart reads the next part of a facade's response. isPlaced reports whether the part starts a successful response.
-// Such a response to an order shows that the facade knows the order's generation.
+// readPart reads the next part of an Easel server's response. isPlaced reports whether the part starts a successful
+// response. Such a response to an order shows that the server knows the order's generation.
 func readPart(answers *bufio.Reader, overREST bool) (text []byte, isPlaced bool, err error) {
 	if overREST {
 		m, body, err := readMessage(answers)

@@ -29,14 +29,11 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Time limits for all orders after the last fault. They are long, because thousands of orders may wait on a busy
-// machine. An order must have an outcome within knownWithin. It must be settled within settledWithin after its
-// generation has been read. Its events must be delivered within deliveredWithin, which exceeds the limit in package
-// promises.
+// Time limits after the last fault. They are long, because thousands of orders may wait on a busy machine.
 const (
-	knownWithin     = 3 * time.Minute
-	settledWithin   = time.Minute
-	deliveredWithin = 3 * time.Minute
+	knownWithin     = 3 * time.Minute // for the outcome of each order
+	settledWithin   = time.Minute     // for the settlement of an order, after its generation has been read
+	deliveredWithin = 3 * time.Minute // for the delivery of an order's events; exceeds the limit in package promises
 )
 
 // settleOrders waits until all orders are settled and all events are delivered. It returns the record of the run, with
@@ -102,8 +99,8 @@ func readAccount(ctx context.Context, address string) (account sandbox.Audit, er
 	return account, json.NewDecoder(answer.Body).Decode(&account)
 }
 
-// awaitNone waits until no order in the ledger matches an SQL condition, and returns the time that it has waited. It
-// returns an error if this takes longer than the given limit. The error contains description, which describes the
+// awaitNone waits until no order in the ledger matches an SQL condition, and returns the time that it has waited. If
+// this takes longer than the given limit, it returns an error. In the error, the string description describes the
 // remaining orders.
 func (w *world) awaitNone(description, condition string, within time.Duration) (took time.Duration, err error) {
 	for began := time.Now(); ; pauseFor(w.ctx, 100*time.Millisecond) {

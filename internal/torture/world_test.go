@@ -38,10 +38,10 @@ var (
 	limit              = flag.Duration("limit", 3*time.Minute, "Maximum duration of a test.")
 )
 
-// teams contains the teams of a run. They share an API key. The last team's budget is too small for all its orders.
-// receivers contains those teams that have a receiver. Events of the other teams are written but not sent.
 var (
-	teams     = []string{"studio", "shop", "press", "blog"}
+	// Teams of a run, which share an API key. The last team's budget is too small for all its orders.
+	teams = []string{"studio", "shop", "press", "blog"}
+	// Teams that have a receiver. Events of the other teams are written but not sent.
 	receivers = []string{"studio", "shop"}
 )
 
@@ -58,7 +58,7 @@ type world struct {
 	calm    func()
 	orders  float64 // number of orders to place
 	goal    map[group]float64
-	faults  []fault // faults that can happen in this world
+	faults  []fault // faults that can happen in this run
 	catalog *supervisor
 	facades []*supervisor
 	record  *promises.Record
@@ -66,7 +66,7 @@ type world struct {
 	callers []*caller
 	tokens  map[string]string // bearer token of each team, keyed by team name
 
-	// The following fields are set only if the world has a ledger.
+	// The following fields are set only in a run with a ledger.
 	postgres   *proctest.Postgres
 	ledger     string // URL that connects to the ledger directly, so that no faults are injected
 	limits     map[string]ledger.Limits
@@ -100,7 +100,7 @@ func (w *world) calmIfDone() {
 	}
 }
 
-// anyFacade returns a random running facade, or nil if none is running.
+// anyFacade returns a random running Easel server, or nil if none is running.
 func (w *world) anyFacade() *proctest.Process {
 	for _, i := range rand.Perm(len(w.facades)) {
 		if p := w.facades[i].runningProcess(); p != nil {
@@ -144,8 +144,8 @@ func (k *supervisor) supervise(ctx context.Context) error {
 	return nil
 }
 
-// newWorld creates a world with the given number of facades, without starting processes. orderCount is the number of
-// orders to place, and goal contains the number of faults that must happen in each group.
+// newWorld prepares a run with the given number of Easel servers, without starting processes. The callers must place at
+// least orderCount orders. In each group of faults, at least as many faults must happen as goal contains for the group.
 func newWorld(ctx context.Context, t *testing.T, facades, orderCount int, goal map[group]float64) *world {
 	t.Helper()
 	proctest.Easel(t)
@@ -204,8 +204,8 @@ func (w *world) run(callers int, settleRun func() (promises.Run, error)) {
 	}
 }
 
-// runCallers runs the callers. If the world has a ledger, runCallers then waits until every order has an outcome.
-// Finally, it calls settleRun and returns the record of the run.
+// runCallers runs the callers. In a run with a ledger, runCallers then waits until every order has an outcome. Finally,
+// it calls settleRun and returns the record of the run.
 func (w *world) runCallers(ctx context.Context, settleRun func() (promises.Run, error)) (run promises.Run, err error) {
 	var ordering, looking errgroup.Group
 	for i, c := range w.callers {
@@ -253,8 +253,8 @@ func (w *world) orderEvents(b promises.Broken) string {
 	return text.String()
 }
 
-// Each order must be charged only once, although the test kills processes at every crash point of an order, and cuts
-// connections. Sometimes two callers concurrently send the same key to two facades.
+// Each order must be charged only once, although the test cuts connections, and kills processes at every step of an
+// order. Sometimes two callers concurrently send the same key to two Easel servers.
 func TestOrderIsChargedOnceDespiteKillsAndConnectionCuts(t *testing.T) {
 	t.Parallel() // runs in parallel with the other tests, which mostly wait
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
@@ -279,8 +279,8 @@ func TestOrderIsChargedOnceDespiteKillsAndConnectionCuts(t *testing.T) {
 	w.work.Wait()
 }
 
-// TestTheLedgerEqualsCatalogAccountsDespiteProcessKills runs three facades, and kills any process, including PostgreSQL,
-// at any point. Callers repeat or abandon their orders.
+// TestTheLedgerEqualsCatalogAccountsDespiteProcessKills runs three Easel servers, and kills any process, including
+// PostgreSQL, at any point. Callers repeat or abandon their orders.
 func TestTheLedgerEqualsCatalogAccountsDespiteProcessKills(t *testing.T) {
 	t.Parallel() // runs in parallel with the other tests, which mostly wait
 	if runtime.GOOS != "linux" {
@@ -319,8 +319,8 @@ func TestTheLedgerEqualsCatalogAccountsDespiteProcessKills(t *testing.T) {
 	w.work.Wait()
 }
 
-// launchWithLedger starts a facade. While PostgreSQL is unavailable, it restarts the facade up to 1,000 times, as a
-// process manager would.
+// launchWithLedger starts an Easel server. While PostgreSQL is unavailable, it restarts the server up to 1,000 times,
+// as a process manager would.
 func (w *world) launchWithLedger(settings proctest.Settings) (*proctest.Process, error) {
 	for range 1000 {
 		p, err := proctest.TryLaunch(w.t, proctest.Easel(w.t), settings, "serve")
@@ -332,8 +332,8 @@ func (w *world) launchWithLedger(settings proctest.Settings) (*proctest.Process,
 	return nil, errors.New("no facade reached the ledger in 1000 starts")
 }
 
-// settings returns the environment of every facade that has a ledger. It starts the receiver of events, creates the
-// teams' tokens, and writes the files that the environment refers to.
+// settings returns the environment of every Easel server that has a ledger. It starts the receiver of events, creates
+// the teams' tokens, and writes the files that the environment refers to.
 func (w *world) settings() proctest.Settings {
 	w.receiver = startReceiver(w)
 	secret := proctest.File(w.t, eventSecret)
