@@ -167,8 +167,8 @@ type Account struct {
 	// There is one budget for each window that has a limit: first the daily budget, then the monthly
 	// budget.
 	Budgets []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	// Names of fields that the server left empty: "upstream_fields" if the response would otherwise
-	// exceed 4 MiB, the default limit of gRPC clients. Currently, no other field is omitted.
+	// Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted.
+	// It is omitted if the response would otherwise exceed 4 MiB, the default limit of gRPC clients.
 	OmittedFields []string `protobuf:"bytes,6,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -355,8 +355,8 @@ func (x *Budget) GetCurrencyCode() string {
 }
 
 // UsageRow contains the number and the cost of the orders that have the same value in each
-// requested dimension. All amounts of an order, even a later refund, count toward the time when the
-// order was placed. Orders that the catalog rejected are not counted.
+// requested dimension. All amounts of an order belong to the day on which the order was placed,
+// even if a refund follows later. Orders that the catalog rejected are not counted.
 type UsageRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Day in UTC, such as 2026-11-22. Empty if the rows are not grouped by day.
@@ -379,8 +379,8 @@ type UsageRow struct {
 	// Number of orders for which it is unknown whether the catalog accepted them. These orders are
 	// not included in order_count.
 	//
-	// As long as such an order can be resent, its quoted price is included in reserved_cents, and
-	// afterward in unconfirmed_cents.
+	// While such an order can be resent, reserved_cents includes its quoted price. After that,
+	// unconfirmed_cents includes it.
 	UnknownCount int64 `protobuf:"varint,8,opt,name=unknown_count,json=unknownCount,proto3" json:"unknown_count,omitempty"`
 	// Total of the prices charged for the renders, in euro cents. Refunds are not subtracted.
 	CostCents int64 `protobuf:"varint,9,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
@@ -388,15 +388,17 @@ type UsageRow struct {
 	RefundedCents int64 `protobuf:"varint,10,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
 	// Total of the quoted prices of orders whose cost is not known yet, in euro cents.
 	//
-	// An order with neither a budget nor max_cost_cents adds nothing, because its price is neither
-	// quoted nor reserved.
+	// An order adds nothing if it has no max_cost_cents and no budget applies to it, because its
+	// price is neither quoted nor reserved.
 	ReservedCents int64 `protobuf:"varint,11,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
 	// Amount that counts as spent although the catalog has not confirmed it, in euro cents.
 	//
-	// It is the total price of renders that failed or were deleted without a known refund, of renders
-	// that finished without a readable price, and of orders whose outcome is unknown and that can no
-	// longer be resent. If the catalog sent the price of such a render, cost_cents also includes this
-	// price.
+	// This amount is the total price of:
+	//   - renders that failed or were deleted without a known refund
+	//   - renders that finished without a readable price
+	//   - orders whose outcome is unknown and that can no longer be resent
+	//
+	// If the catalog sent the price of such a render, cost_cents also includes this price.
 	UnconfirmedCents int64 `protobuf:"varint,12,opt,name=unconfirmed_cents,json=unconfirmedCents,proto3" json:"unconfirmed_cents,omitempty"`
 	// ISO 4217 code of the amounts, which currently is always "EUR".
 	CurrencyCode  string `protobuf:"bytes,13,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`

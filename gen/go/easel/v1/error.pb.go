@@ -23,10 +23,12 @@ const (
 
 // ErrorReason is the machine-readable reason for an error. Every error from Easel contains a
 // google.rpc.ErrorInfo. Its domain is "easel", and its reason is the name of one of these values.
+//
 // The comment of each reason begins with the gRPC code of the error. Over REST, the HTTP status is
-// the usual status for this code, unless the comment names another status. If a reason is not
-// listed here, the server is newer than this contract. Handle such an error according to its gRPC
-// code.
+// the usual status for this code, unless the comment names another status.
+//
+// If a reason is not listed here, the server is newer than this contract. Handle such an error
+// according to its gRPC code.
 //
 // "Retryable" means that a retry may succeed. If a remedy follows this word, apply it before the
 // retry. Also wait for the delay in RetryInfo before the retry. If the error has no RetryInfo, use
@@ -77,9 +79,9 @@ const (
 	// than once, or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not
 	// retryable. Fix the header.
 	ErrorReason_CREDENTIAL_MALFORMED ErrorReason = 11
-	// UNAUTHENTICATED. The call has neither a token nor a certificate that the server knows, or the
-	// caller's permissions have changed since the call started. Not retryable. Send a token or
-	// certificate that the operator has registered.
+	// UNAUTHENTICATED. The server cannot identify the caller by a token or a certificate. This error
+	// also ends a call if the permissions of its caller change during the call. Not retryable. Send a
+	// token or certificate that the operator has registered.
 	ErrorReason_CALLER_UNKNOWN ErrorReason = 12
 	// UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
 	// the API key because it is wrong or was revoked. Not retryable. Send another API key, or ask the
@@ -107,9 +109,10 @@ const (
 	// FAILED_PRECONDITION. The price exceeds max_cost_cents. The metadata has both amounts:
 	// price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
 	ErrorReason_PRICE_ABOVE_LIMIT ErrorReason = 31
-	// RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
-	// reset_time, price_cents, remaining_cents (not for the budget of all teams) and, for a label's
-	// budget, label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
+	// RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget of the caller's team, of
+	// a label value or of all teams. The metadata has window, reset_time and price_cents. It also has
+	// remaining_cents, except for the budget of all teams. For the budget of a label value, it also
+	// has label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
 	ErrorReason_BUDGET_EXCEEDED ErrorReason = 32
 	// RESOURCE_EXHAUSTED. The API key has reached the daily spending limit that the catalog has set
 	// for it. QuotaFailure has the details. Retryable. Wait until the next day. There is no
@@ -120,12 +123,12 @@ const (
 	ErrorReason_IDEMPOTENCY_KEY_REUSED ErrorReason = 34
 	// ABORTED. The catalog is still processing this idempotency_key. Retryable.
 	ErrorReason_SUBMISSION_IN_PROGRESS ErrorReason = 35
-	// UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Repeat the call
-	// with the same idempotency_key, which is safe and returns the outcome. Without RetryInfo, Easel
-	// no longer sends the order, and an operator has to check the account.
+	// UNAVAILABLE. It is unknown whether the catalog accepted the order. If the error has no
+	// RetryInfo, Easel no longer sends the order, so an operator has to check the account. Retryable.
+	// Repeat the call with the same idempotency_key, which is safe and returns the outcome.
 	ErrorReason_SUBMISSION_OUTCOME_UNKNOWN ErrorReason = 36
-	// FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until
-	// the render is terminal, or set force.
+	// FAILED_PRECONDITION. The render is not terminal or may still be refunded, and force is not set.
+	// Retryable. Wait until the render is settled, or set force.
 	ErrorReason_GENERATION_ACTIVE ErrorReason = 37
 	// FAILED_PRECONDITION. The expire_time of the order has passed, so Easel no longer sends the
 	// order to the catalog. Not retryable. If order_outcome is "unknown", an operator has to check

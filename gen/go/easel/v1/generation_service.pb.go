@@ -377,18 +377,22 @@ type CreateGenerationRequest struct {
 	// Key that identifies this order, such as a UUID. Create a new key for each new order, store it
 	// before the first call, and send it with each retry.
 	//
-	// 1 to 255 visible ASCII characters, unique under the API key. If the server has one API key for
-	// many callers, each owner has its own keys: two teams that choose the same key place two orders.
-	// All anonymous callers count as one caller. Over REST, the header Idempotency-Key may contain
-	// the key.
+	// 1 to 255 visible ASCII characters. Over REST, the header Idempotency-Key may contain the key.
+	//
+	// A key must be unique under the API key. If the server has one API key for many callers, a key
+	// must be unique only for its owner: two teams that choose the same key place two orders. All
+	// callers that the server does not identify share one set of keys.
 	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Maximum cost of the order, in euro cents. If set, an order whose quoted price is higher fails
 	// with PRICE_ABOVE_LIMIT. If unset, there is no limit.
 	//
 	// Easel requests a quote before the order, because the catalog itself has no such limit. If the
 	// price rises between the quote and the order, the higher price is charged and returned in
-	// cost_cents. No new quote is requested for an order that may already exist. If several calls
-	// with the same idempotency_key run concurrently, the limit of the first call applies.
+	// cost_cents.
+	//
+	// A repeated request for an order that may already exist requests no new quote, and its limit is
+	// ignored. If several calls with the same idempotency_key run concurrently, the limit of the call
+	// that places the order applies.
 	MaxCostCents *int64 `protobuf:"varint,5,opt,name=max_cost_cents,json=maxCostCents,proto3,oneof" json:"max_cost_cents,omitempty"`
 	// Labels for lists and reports, at most 16. They are never sent to the catalog. See
 	// Generation.labels, GenerationFilter and ListUsage.
@@ -404,16 +408,17 @@ type CreateGenerationRequest struct {
 	// applies, even if a repeated request has a different one. If the catalog accepted the order in
 	// time, a repeated request returns the render, even after the expire_time.
 	//
-	// If the order expires and no attempt can have reached the catalog, Easel withdraws it and
-	// releases its reserved price. Its idempotency_key is then free, and order_outcome in the
-	// ORDER_EXPIRED error is not "unknown". A repeated request counts as a new order: it needs a
-	// later expire_time or none, because a new order whose expire_time has already passed also fails
-	// with ORDER_EXPIRED.
+	// If the order expires before any attempt can have reached the catalog, order_outcome in the
+	// ORDER_EXPIRED error is not "unknown":
+	//   - Easel withdraws the order and releases its reserved price.
+	//   - The idempotency_key is free. A repeated request counts as a new order, so it needs a later
+	//     expire_time or none.
 	//
-	// If the order expires and an attempt may have reached the catalog, its outcome stays unknown,
-	// its idempotency_key stays in use, and order_outcome is "unknown". Until an operator has checked
-	// the account and recorded the outcome, a repeated request fails with ORDER_EXPIRED, even if it
-	// has a later expire_time.
+	// If the order expires after an attempt may have reached the catalog, order_outcome is "unknown":
+	//   - The idempotency_key stays in use, and an operator has to check the account and record the
+	//     outcome.
+	//   - Until then, a repeated request fails with ORDER_EXPIRED, even if it has a later
+	//     expire_time.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -504,8 +509,8 @@ type CreateGenerationResponse struct {
 	// The render. A repeated request returns the same render, in the latest state that the server can
 	// read.
 	Generation *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// Whether another call with the same idempotency_key placed the order. If true, this call sent no
-	// order to the catalog. False if this call sent or resent the order.
+	// Whether the order was sent to the catalog by another call with the same idempotency_key. False
+	// if this call sent the order, even if an earlier call may also have sent it.
 	Replayed      bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -734,8 +739,9 @@ type GenerationFilter struct {
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	// States to include. If empty, all states except STATE_DELETED.
 	//
-	// STATE_QUEUED also matches renders that have never had a recognized state. STATE_UNRECOGNIZED
-	// matches no render in the ledger, because the ledger never records this state.
+	// STATE_QUEUED also matches renders for which the ledger has not recorded any state yet.
+	// STATE_UNRECOGNIZED matches only renders that are not in the ledger, because the ledger does not
+	// record this state.
 	States []State `protobuf:"varint,2,rep,packed,name=states,proto3,enum=easel.v1.State" json:"states,omitempty"`
 	// Labels that the order must have. The order may also have other labels. Over REST, use
 	// filter.labels[name]=value for each label.
@@ -1261,9 +1267,9 @@ type Heartbeat struct {
 	ConsecutivePollFailures int32 `protobuf:"varint,4,opt,name=consecutive_poll_failures,json=consecutivePollFailures,proto3" json:"consecutive_poll_failures,omitempty"`
 	// Error of the last failed poll, shortened to 1 KiB. Empty after a successful poll.
 	//
-	// If the server has one API key for all callers, the poll may have read a render of another
-	// owner. The caller then sees only the kind of the error, such as "unavailable". Operators see
-	// the complete error.
+	// If the server has a callers file, only operators see every error completely. Other callers see
+	// the complete error only if the failed poll was about the watched render. Otherwise, they see
+	// only the kind of the error, such as "unavailable".
 	LastError string `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// Estimated time until the render finishes, based on earlier renders of the same model under the
 	// same API key. Unset if there is too little data.
@@ -1418,11 +1424,15 @@ type WatchGenerationsRequest struct {
 	// received. Unchanged renders are not sent again.
 	//
 	// If no render has changed, the stream starts with caught_up, which also counts the unchanged
-	// renders that were not sent. If generation_ids is set, the etags of other renders are ignored. If generation_ids is
-	// empty, each render in known_etags that the catalog no longer lists is read once. If the render
-	// still exists and the caller may see it, the stream includes it. Otherwise, the stream reports
-	// it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you
-	// no longer need. Renders that do not match the filter are ignored.
+	// renders. The etags of renders that do not match the filter are ignored.
+	//
+	// If generation_ids is set, the etags of all other renders are ignored.
+	//
+	// If generation_ids is empty, each render in known_etags that the catalog no longer lists is read
+	// once:
+	//   - If the render still exists and the caller may see it, the stream includes it. Otherwise,
+	//     the stream reports it with STATE_DELETED.
+	//   - Each of these reads counts as a poll, so omit settled renders that you no longer need.
 	//
 	// Over REST, add knownEtags[id]=etag to the query for each render, or send many etags in the body
 	// of a POST.
@@ -1430,9 +1440,9 @@ type WatchGenerationsRequest struct {
 	// Filter for the renders of the stream. If unset, no render is filtered out. filter.states must
 	// be empty, because states change. See ListGenerationsRequest.filter.
 	//
-	// The stream neither sends nor counts renders that do not match the filter, and does not wait
-	// until they are finished. If a requested ID has no render, the stream reports the ID with
-	// STATE_DELETED, even if a filter is set.
+	// The stream ignores renders that do not match the filter: it does not send them, count them, or
+	// wait for them to finish. If the catalog has no render with a requested ID, the stream reports
+	// the ID with STATE_DELETED even if a filter is set.
 	Filter        *GenerationFilter `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2420,8 +2430,8 @@ type DeleteGenerationRequest struct {
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// Whether the call succeeds if there is no render with this ID.
 	AllowMissing bool `protobuf:"varint,2,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
-	// Whether to delete a render that is not terminal. The catalog does not specify whether it then
-	// refunds the price or stops the render.
+	// Whether to delete a render that is not terminal or may still be refunded. The catalog does not
+	// specify whether it then refunds the price or stops the render.
 	Force         bool `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -78,34 +78,41 @@ type GenerationServiceClient interface {
 	// The idempotency_key identifies the order. After any error, timeout or crash, send the same
 	// request again within 12 hours, with the same idempotency_key and under the same API key. The
 	// order is charged only once. Easel itself resends an order only with the same idempotency_key,
-	// bytes and API key. If the caller disconnects when the order may already have been sent to the
-	// catalog, Easel continues to retry the order. It stops at the caller's deadline, or a minute
-	// after the disconnection if that is earlier.
+	// bytes and API key.
 	//
 	// Easel retries failed attempts until the caller's deadline, or for a minute if the call has no
-	// deadline. If this time ends before an attempt succeeds, the error describes the last response
-	// from the catalog. If the order is still unsent one second before the deadline, Easel withdraws
-	// it, so that there is time to record the outcome. If the timeout of the call is shorter than 10
-	// seconds, Easel withdraws an unsent order when a tenth of the timeout remains.
+	// deadline. If no attempt succeeds in this time, the error describes the last response from the
+	// catalog. There are three exceptions:
+	//   - If the order is still unsent one second before the deadline, Easel withdraws the order. The
+	//     remaining time is needed to record the outcome. If the timeout of the call is shorter than
+	//     10 seconds, Easel withdraws the order when a tenth of the timeout remains.
+	//   - If the caller disconnects before the order can have reached the catalog, Easel withdraws
+	//     the order, unless another call waits for it.
+	//   - If the caller disconnects later, Easel continues to retry until the caller's deadline, but
+	//     for at most a minute.
+	//
+	// If the outcome is still unknown after these retries, and the server has one API key for all
+	// callers, the server resends the order in the background.
 	//
 	// Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
 	// the ledger:
 	//   - "not_placed": no order exists for this idempotency_key. Returned only if the server has a
 	//     durable ledger and one API key for all callers.
 	//   - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
-	//     idempotency_key may have placed one. Returned if this call sent nothing to the catalog, or
-	//     if the first attempt that this ledger has recorded got a definite rejection (see below)
-	//     from the catalog. If an earlier call may have placed the order, never send the order with
-	//     another idempotency_key.
+	//     idempotency_key may have placed one. Never send the order with another idempotency_key,
+	//     unless you know that no earlier call placed it.
 	//   - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
+	//
+	// The outcome is "not_placed_by_this_call" in two cases. Either this call sent nothing to the
+	// catalog, or the catalog definitely rejected the first attempt that this ledger has recorded.
+	// A rejection is definite if the response has:
+	//   - the HTTP status 400, 401, 402, 403, 404, 413 or 422, a body in the form of the catalog's own
+	//     errors, and an error code that is not about the idempotency key
+	//   - or the HTTP status 409 and the code API_KEY_DAILY_CAP
 	//
 	// If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
 	// gRPC library of the client or of the server. If the server's library rejects a message because
 	// it exceeds the size limit, nothing was sent to the catalog.
-	//
-	// A rejection is definite if its HTTP status is 400, 401, 402, 403, 404, 413 or 422, its body has
-	// the form of the catalog's own errors, and its error code is not about the idempotency key. A
-	// 409 with the code API_KEY_DAILY_CAP is also definite.
 	//
 	// Errors:
 	//   - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
@@ -140,29 +147,33 @@ type GenerationServiceClient interface {
 	//     operator has set another time, an order can be resent for 12 hours after the first attempt.
 	CreateGeneration(ctx context.Context, in *CreateGenerationRequest, opts ...grpc.CallOption) (*CreateGenerationResponse, error)
 	// GetGeneration returns one render. If the render is being watched under the same API key, the
-	// response has the latest state from the watch, even while the catalog does not respond.
-	// observe_time shows the age of this state, and max_staleness limits the age. If the render is
-	// not being watched, or the state is too old, the call sends one request to the catalog.
+	// response has the latest state that the watch has received. Such a response needs no request to
+	// the catalog. observe_time shows the age of the state.
+	//
+	// Otherwise, or if the state from the watch is older than max_staleness, the call sends one
+	// request to the catalog.
 	//
 	// Errors:
 	//   - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render, or it belongs
 	//     to another API key or another owner.
 	GetGeneration(ctx context.Context, in *GetGenerationRequest, opts ...grpc.CallOption) (*GetGenerationResponse, error)
 	// ListGenerations returns the renders that were ordered through Easel, sorted by the time of the
-	// order, newest first. A caller sees the renders of its owner, and an operator sees the renders
-	// of all owners. A caller whose API key is forwarded sees the renders that were ordered with this
-	// API key.
+	// order, newest first. The list contains:
+	//   - for a caller with an owner, the renders of this owner
+	//   - for an operator, the renders of all owners
+	//   - for a caller whose API key is forwarded, the renders that were ordered with this API key
 	//
 	// Each render has the state that the ledger has recorded. The result and the inputs come from the
 	// catalog's list, which is up to a second old. They are missing if the catalog's list does not
 	// have the render, or if the catalog does not respond. Deleted renders are listed only if
 	// filter.states contains STATE_DELETED.
 	//
-	// Some callers can see every render of an API key: operators, callers whose API key is forwarded,
-	// and all callers of a server that identifies callers neither by a callers file nor by
-	// certificates. If their filter has no labels and no owner, the list ends with the renders that
-	// are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
-	// in the catalog's list. If the catalog does not respond, the pages with these renders fail.
+	// The list ends with the renders that are in the catalog's list but not in the ledger, if the
+	// filter has no labels and no owner, and the caller can see every render of an API key. These
+	// callers are operators, callers whose API key is forwarded, and all callers of a server without
+	// a callers file and without client certificates. Renders that are not in the ledger have no
+	// owner and are sorted as in the catalog's list. If the catalog does not respond, the pages with
+	// these renders fail.
 	//
 	// Errors:
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
@@ -176,15 +187,17 @@ type GenerationServiceClient interface {
 	// Errors:
 	//   - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
 	WaitGeneration(ctx context.Context, in *WaitGenerationRequest, opts ...grpc.CallOption) (*WaitGenerationResponse, error)
-	// WatchGeneration sends the latest state of a render immediately and after each change. The
-	// stream ends with OK only when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. If
+	// WatchGeneration sends the latest state of a render immediately and after each change. If
 	// changes arrive faster than the caller reads, the stream skips intermediate states, but never
-	// the last one. While nothing changes, heartbeats report the condition of the catalog.
+	// the last one. The stream ends with OK only when the render is terminal. With
+	// WATCH_UNTIL_SETTLED, it ends with OK only when the render is settled.
 	//
-	// If the catalog fails, the watch continues, and heartbeats report the failure. A caller can end
-	// a watch at any time. This never affects the render or its price. Over REST, a watch is a stream
-	// of server-sent events (Accept: text/event-stream) or of JSON lines (Accept:
-	// application/x-ndjson).
+	// While nothing changes, heartbeats report the condition of the catalog. If the catalog fails,
+	// the watch continues. A caller can end a watch at any time, which never affects the render or
+	// its price.
+	//
+	// Over REST, a watch is a stream of server-sent events (Accept: text/event-stream) or of JSON
+	// lines (Accept: application/x-ndjson).
 	//
 	// Errors:
 	//   - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
@@ -199,21 +212,25 @@ type GenerationServiceClient interface {
 	// watch again, wait for the delay in the closing message or in RetryInfo. If there is neither,
 	// use exponential backoff. Send the last etag that you received as known_etag.
 	WatchGeneration(ctx context.Context, in *WatchGenerationRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchGenerationResponse], error)
-	// WatchGenerations watches many renders on one stream: the renders that the request names or, if
-	// it names none, all renders that the catalog lists for the API key, including new ones. The
-	// messages about each render are the same as in WatchGeneration.
+	// WatchGenerations watches many renders on one stream. The messages about each render are the
+	// same as in WatchGeneration.
 	//
-	// If the request names renders, the stream ends with OK when all of them are terminal or, with
-	// WATCH_UNTIL_SETTLED, settled.
+	// If generation_ids is set, the stream includes only these renders. These rules apply:
+	//   - The stream ends with OK when all of them are terminal. With WATCH_UNTIL_SETTLED, it ends
+	//     with OK when all of them are settled.
+	//   - If the catalog has no render with a requested ID, the stream reports the ID with
+	//     STATE_DELETED and continues.
 	//
-	// If the request names no renders, the stream never ends with OK. It follows each render until
-	// its cost is final. If another client of the catalog deletes a render, the stream reports the
-	// deletion only if the render was not terminal. The catalog lists only recent renders, so a
-	// render that is missing from its list may still exist.
+	// If generation_ids is empty, the stream includes all renders that the catalog lists for the API
+	// key, including new renders. These rules apply:
+	//   - The stream never ends with OK. It follows each render until its cost is final.
+	//   - If another client of the catalog deletes a render, the stream reports the deletion only if
+	//     the render was not terminal.
+	//   - The catalog lists only recent renders, so a render that is missing from its list may still
+	//     exist.
 	//
-	// If the catalog has no render with a requested ID, the stream reports the ID with STATE_DELETED
-	// and continues. The stream has the same errors as WatchGeneration. To resume it, send
-	// known_etags. Over REST, use POST to send many IDs and etags in the body.
+	// The stream has the same errors as WatchGeneration. To resume it, send known_etags. Over REST,
+	// use POST to send many IDs and etags in the body.
 	//
 	// Errors:
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
@@ -231,23 +248,27 @@ type GenerationServiceClient interface {
 	//
 	// Errors:
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
-	//     or a caller that is not an operator has set filter.owner. A caller whose API key is
-	//     forwarded also gets this error, because the ledger stores events only for orders that were
-	//     placed with the server's API key. Use WatchGenerations instead.
+	//     or a caller that is not an operator has set filter.owner.
+	//   - INVALID_ARGUMENT, INVALID_REQUEST: the server forwards its callers' API keys. The ledger
+	//     stores no events for orders that were placed with forwarded API keys. Use WatchGenerations
+	//     instead.
 	//   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
 	//   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
 	//     the server is stopping, or the stream has reached its maximum age.
 	//   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
 	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
-	// DownloadGeneration streams the bytes of a result in chunks. In the first chunk, info is set. In
-	// the last chunk, summary is set if the complete result was read. If a request to the catalog is
-	// interrupted, Easel resumes it and the stream continues. The stream ends with OK only if every
+	// DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
+	// chunk has summary if the complete result was read. If a request to the catalog is interrupted,
+	// Easel resumes the request, and the stream continues. The stream ends with OK only if every
 	// requested byte was sent.
 	//
-	// If the operator keeps copies of results, each result is copied once after its render succeeds.
-	// Downloads then read the copy, even while the catalog is unavailable or after the catalog has
-	// deleted the render. A text result can be downloaded as a file only if there is a copy.
-	// DeleteGeneration also deletes the copy, unless the operator keeps the team's copies.
+	// The operator can configure Easel to copy each result once after its render succeeds. These rules
+	// apply to copies:
+	//   - Downloads read the copy, even while the catalog is unavailable or after the catalog has
+	//     deleted the render.
+	//   - A text result can be downloaded as a file only if there is a copy.
+	//   - DeleteGeneration also deletes the copy, unless the operator has configured Easel to keep
+	//     the copies of deleted results of the team.
 	//
 	// Over REST, the body of the response contains only the bytes of the result. The headers Range,
 	// ETag and Content-Length are supported. If reading fails after the headers were sent, the
@@ -269,7 +290,8 @@ type GenerationServiceClient interface {
 	// The server records such a deletion in its audit log.
 	//
 	// Errors:
-	//   - FAILED_PRECONDITION, GENERATION_ACTIVE: the render is not terminal, and force is not set.
+	//   - FAILED_PRECONDITION, GENERATION_ACTIVE: force is not set, and the render is not terminal or
+	//     may still be refunded.
 	//   - NOT_FOUND, GENERATION_NOT_FOUND: there is no such render, and allow_missing is not set.
 	DeleteGeneration(ctx context.Context, in *DeleteGenerationRequest, opts ...grpc.CallOption) (*DeleteGenerationResponse, error)
 }
@@ -465,34 +487,41 @@ type GenerationServiceServer interface {
 	// The idempotency_key identifies the order. After any error, timeout or crash, send the same
 	// request again within 12 hours, with the same idempotency_key and under the same API key. The
 	// order is charged only once. Easel itself resends an order only with the same idempotency_key,
-	// bytes and API key. If the caller disconnects when the order may already have been sent to the
-	// catalog, Easel continues to retry the order. It stops at the caller's deadline, or a minute
-	// after the disconnection if that is earlier.
+	// bytes and API key.
 	//
 	// Easel retries failed attempts until the caller's deadline, or for a minute if the call has no
-	// deadline. If this time ends before an attempt succeeds, the error describes the last response
-	// from the catalog. If the order is still unsent one second before the deadline, Easel withdraws
-	// it, so that there is time to record the outcome. If the timeout of the call is shorter than 10
-	// seconds, Easel withdraws an unsent order when a tenth of the timeout remains.
+	// deadline. If no attempt succeeds in this time, the error describes the last response from the
+	// catalog. There are three exceptions:
+	//   - If the order is still unsent one second before the deadline, Easel withdraws the order. The
+	//     remaining time is needed to record the outcome. If the timeout of the call is shorter than
+	//     10 seconds, Easel withdraws the order when a tenth of the timeout remains.
+	//   - If the caller disconnects before the order can have reached the catalog, Easel withdraws
+	//     the order, unless another call waits for it.
+	//   - If the caller disconnects later, Easel continues to retry until the caller's deadline, but
+	//     for at most a minute.
+	//
+	// If the outcome is still unknown after these retries, and the server has one API key for all
+	// callers, the server resends the order in the background.
 	//
 	// Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
 	// the ledger:
 	//   - "not_placed": no order exists for this idempotency_key. Returned only if the server has a
 	//     durable ledger and one API key for all callers.
 	//   - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
-	//     idempotency_key may have placed one. Returned if this call sent nothing to the catalog, or
-	//     if the first attempt that this ledger has recorded got a definite rejection (see below)
-	//     from the catalog. If an earlier call may have placed the order, never send the order with
-	//     another idempotency_key.
+	//     idempotency_key may have placed one. Never send the order with another idempotency_key,
+	//     unless you know that no earlier call placed it.
 	//   - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
+	//
+	// The outcome is "not_placed_by_this_call" in two cases. Either this call sent nothing to the
+	// catalog, or the catalog definitely rejected the first attempt that this ledger has recorded.
+	// A rejection is definite if the response has:
+	//   - the HTTP status 400, 401, 402, 403, 404, 413 or 422, a body in the form of the catalog's own
+	//     errors, and an error code that is not about the idempotency key
+	//   - or the HTTP status 409 and the code API_KEY_DAILY_CAP
 	//
 	// If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
 	// gRPC library of the client or of the server. If the server's library rejects a message because
 	// it exceeds the size limit, nothing was sent to the catalog.
-	//
-	// A rejection is definite if its HTTP status is 400, 401, 402, 403, 404, 413 or 422, its body has
-	// the form of the catalog's own errors, and its error code is not about the idempotency key. A
-	// 409 with the code API_KEY_DAILY_CAP is also definite.
 	//
 	// Errors:
 	//   - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
@@ -527,29 +556,33 @@ type GenerationServiceServer interface {
 	//     operator has set another time, an order can be resent for 12 hours after the first attempt.
 	CreateGeneration(context.Context, *CreateGenerationRequest) (*CreateGenerationResponse, error)
 	// GetGeneration returns one render. If the render is being watched under the same API key, the
-	// response has the latest state from the watch, even while the catalog does not respond.
-	// observe_time shows the age of this state, and max_staleness limits the age. If the render is
-	// not being watched, or the state is too old, the call sends one request to the catalog.
+	// response has the latest state that the watch has received. Such a response needs no request to
+	// the catalog. observe_time shows the age of the state.
+	//
+	// Otherwise, or if the state from the watch is older than max_staleness, the call sends one
+	// request to the catalog.
 	//
 	// Errors:
 	//   - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render, or it belongs
 	//     to another API key or another owner.
 	GetGeneration(context.Context, *GetGenerationRequest) (*GetGenerationResponse, error)
 	// ListGenerations returns the renders that were ordered through Easel, sorted by the time of the
-	// order, newest first. A caller sees the renders of its owner, and an operator sees the renders
-	// of all owners. A caller whose API key is forwarded sees the renders that were ordered with this
-	// API key.
+	// order, newest first. The list contains:
+	//   - for a caller with an owner, the renders of this owner
+	//   - for an operator, the renders of all owners
+	//   - for a caller whose API key is forwarded, the renders that were ordered with this API key
 	//
 	// Each render has the state that the ledger has recorded. The result and the inputs come from the
 	// catalog's list, which is up to a second old. They are missing if the catalog's list does not
 	// have the render, or if the catalog does not respond. Deleted renders are listed only if
 	// filter.states contains STATE_DELETED.
 	//
-	// Some callers can see every render of an API key: operators, callers whose API key is forwarded,
-	// and all callers of a server that identifies callers neither by a callers file nor by
-	// certificates. If their filter has no labels and no owner, the list ends with the renders that
-	// are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
-	// in the catalog's list. If the catalog does not respond, the pages with these renders fail.
+	// The list ends with the renders that are in the catalog's list but not in the ledger, if the
+	// filter has no labels and no owner, and the caller can see every render of an API key. These
+	// callers are operators, callers whose API key is forwarded, and all callers of a server without
+	// a callers file and without client certificates. Renders that are not in the ledger have no
+	// owner and are sorted as in the catalog's list. If the catalog does not respond, the pages with
+	// these renders fail.
 	//
 	// Errors:
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
@@ -563,15 +596,17 @@ type GenerationServiceServer interface {
 	// Errors:
 	//   - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
 	WaitGeneration(context.Context, *WaitGenerationRequest) (*WaitGenerationResponse, error)
-	// WatchGeneration sends the latest state of a render immediately and after each change. The
-	// stream ends with OK only when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. If
+	// WatchGeneration sends the latest state of a render immediately and after each change. If
 	// changes arrive faster than the caller reads, the stream skips intermediate states, but never
-	// the last one. While nothing changes, heartbeats report the condition of the catalog.
+	// the last one. The stream ends with OK only when the render is terminal. With
+	// WATCH_UNTIL_SETTLED, it ends with OK only when the render is settled.
 	//
-	// If the catalog fails, the watch continues, and heartbeats report the failure. A caller can end
-	// a watch at any time. This never affects the render or its price. Over REST, a watch is a stream
-	// of server-sent events (Accept: text/event-stream) or of JSON lines (Accept:
-	// application/x-ndjson).
+	// While nothing changes, heartbeats report the condition of the catalog. If the catalog fails,
+	// the watch continues. A caller can end a watch at any time, which never affects the render or
+	// its price.
+	//
+	// Over REST, a watch is a stream of server-sent events (Accept: text/event-stream) or of JSON
+	// lines (Accept: application/x-ndjson).
 	//
 	// Errors:
 	//   - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
@@ -586,21 +621,25 @@ type GenerationServiceServer interface {
 	// watch again, wait for the delay in the closing message or in RetryInfo. If there is neither,
 	// use exponential backoff. Send the last etag that you received as known_etag.
 	WatchGeneration(*WatchGenerationRequest, grpc.ServerStreamingServer[WatchGenerationResponse]) error
-	// WatchGenerations watches many renders on one stream: the renders that the request names or, if
-	// it names none, all renders that the catalog lists for the API key, including new ones. The
-	// messages about each render are the same as in WatchGeneration.
+	// WatchGenerations watches many renders on one stream. The messages about each render are the
+	// same as in WatchGeneration.
 	//
-	// If the request names renders, the stream ends with OK when all of them are terminal or, with
-	// WATCH_UNTIL_SETTLED, settled.
+	// If generation_ids is set, the stream includes only these renders. These rules apply:
+	//   - The stream ends with OK when all of them are terminal. With WATCH_UNTIL_SETTLED, it ends
+	//     with OK when all of them are settled.
+	//   - If the catalog has no render with a requested ID, the stream reports the ID with
+	//     STATE_DELETED and continues.
 	//
-	// If the request names no renders, the stream never ends with OK. It follows each render until
-	// its cost is final. If another client of the catalog deletes a render, the stream reports the
-	// deletion only if the render was not terminal. The catalog lists only recent renders, so a
-	// render that is missing from its list may still exist.
+	// If generation_ids is empty, the stream includes all renders that the catalog lists for the API
+	// key, including new renders. These rules apply:
+	//   - The stream never ends with OK. It follows each render until its cost is final.
+	//   - If another client of the catalog deletes a render, the stream reports the deletion only if
+	//     the render was not terminal.
+	//   - The catalog lists only recent renders, so a render that is missing from its list may still
+	//     exist.
 	//
-	// If the catalog has no render with a requested ID, the stream reports the ID with STATE_DELETED
-	// and continues. The stream has the same errors as WatchGeneration. To resume it, send
-	// known_etags. Over REST, use POST to send many IDs and etags in the body.
+	// The stream has the same errors as WatchGeneration. To resume it, send known_etags. Over REST,
+	// use POST to send many IDs and etags in the body.
 	//
 	// Errors:
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
@@ -618,23 +657,27 @@ type GenerationServiceServer interface {
 	//
 	// Errors:
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
-	//     or a caller that is not an operator has set filter.owner. A caller whose API key is
-	//     forwarded also gets this error, because the ledger stores events only for orders that were
-	//     placed with the server's API key. Use WatchGenerations instead.
+	//     or a caller that is not an operator has set filter.owner.
+	//   - INVALID_ARGUMENT, INVALID_REQUEST: the server forwards its callers' API keys. The ledger
+	//     stores no events for orders that were placed with forwarded API keys. Use WatchGenerations
+	//     instead.
 	//   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
 	//   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
 	//     the server is stopping, or the stream has reached its maximum age.
 	//   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
 	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
-	// DownloadGeneration streams the bytes of a result in chunks. In the first chunk, info is set. In
-	// the last chunk, summary is set if the complete result was read. If a request to the catalog is
-	// interrupted, Easel resumes it and the stream continues. The stream ends with OK only if every
+	// DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
+	// chunk has summary if the complete result was read. If a request to the catalog is interrupted,
+	// Easel resumes the request, and the stream continues. The stream ends with OK only if every
 	// requested byte was sent.
 	//
-	// If the operator keeps copies of results, each result is copied once after its render succeeds.
-	// Downloads then read the copy, even while the catalog is unavailable or after the catalog has
-	// deleted the render. A text result can be downloaded as a file only if there is a copy.
-	// DeleteGeneration also deletes the copy, unless the operator keeps the team's copies.
+	// The operator can configure Easel to copy each result once after its render succeeds. These rules
+	// apply to copies:
+	//   - Downloads read the copy, even while the catalog is unavailable or after the catalog has
+	//     deleted the render.
+	//   - A text result can be downloaded as a file only if there is a copy.
+	//   - DeleteGeneration also deletes the copy, unless the operator has configured Easel to keep
+	//     the copies of deleted results of the team.
 	//
 	// Over REST, the body of the response contains only the bytes of the result. The headers Range,
 	// ETag and Content-Length are supported. If reading fails after the headers were sent, the
@@ -656,7 +699,8 @@ type GenerationServiceServer interface {
 	// The server records such a deletion in its audit log.
 	//
 	// Errors:
-	//   - FAILED_PRECONDITION, GENERATION_ACTIVE: the render is not terminal, and force is not set.
+	//   - FAILED_PRECONDITION, GENERATION_ACTIVE: force is not set, and the render is not terminal or
+	//     may still be refunded.
 	//   - NOT_FOUND, GENERATION_NOT_FOUND: there is no such render, and allow_missing is not set.
 	DeleteGeneration(context.Context, *DeleteGenerationRequest) (*DeleteGenerationResponse, error)
 	mustEmbedUnimplementedGenerationServiceServer()

@@ -128,8 +128,8 @@ class Account(_message.Message):
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of fields that the server left empty: "upstream_fields" if the response would otherwise
-        exceed 4 MiB, the default limit of gRPC clients. Currently, no other field is omitted.
+        """Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted.
+        It is omitted if the response would otherwise exceed 4 MiB, the default limit of gRPC clients.
         """
 
     def __init__(
@@ -216,8 +216,8 @@ Global___Budget: _TypeAlias = Budget  # noqa: Y015
 @_typing.final
 class UsageRow(_message.Message):
     """UsageRow contains the number and the cost of the orders that have the same value in each
-    requested dimension. All amounts of an order, even a later refund, count toward the time when the
-    order was placed. Orders that the catalog rejected are not counted.
+    requested dimension. All amounts of an order belong to the day on which the order was placed,
+    even if a refund follows later. Orders that the catalog rejected are not counted.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -259,8 +259,8 @@ class UsageRow(_message.Message):
     """Number of orders for which it is unknown whether the catalog accepted them. These orders are
     not included in order_count.
 
-    As long as such an order can be resent, its quoted price is included in reserved_cents, and
-    afterward in unconfirmed_cents.
+    While such an order can be resent, reserved_cents includes its quoted price. After that,
+    unconfirmed_cents includes it.
     """
     cost_cents: _builtins.int
     """Total of the prices charged for the renders, in euro cents. Refunds are not subtracted."""
@@ -269,16 +269,18 @@ class UsageRow(_message.Message):
     reserved_cents: _builtins.int
     """Total of the quoted prices of orders whose cost is not known yet, in euro cents.
 
-    An order with neither a budget nor max_cost_cents adds nothing, because its price is neither
-    quoted nor reserved.
+    An order adds nothing if it has no max_cost_cents and no budget applies to it, because its
+    price is neither quoted nor reserved.
     """
     unconfirmed_cents: _builtins.int
     """Amount that counts as spent although the catalog has not confirmed it, in euro cents.
 
-    It is the total price of renders that failed or were deleted without a known refund, of renders
-    that finished without a readable price, and of orders whose outcome is unknown and that can no
-    longer be resent. If the catalog sent the price of such a render, cost_cents also includes this
-    price.
+    This amount is the total price of:
+      - renders that failed or were deleted without a known refund
+      - renders that finished without a readable price
+      - orders whose outcome is unknown and that can no longer be resent
+
+    If the catalog sent the price of such a render, cost_cents also includes this price.
     """
     currency_code: _builtins.str
     """ISO 4217 code of the amounts, which currently is always "EUR"."""

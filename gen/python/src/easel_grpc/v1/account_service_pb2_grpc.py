@@ -69,11 +69,14 @@ class AccountServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListUsage(self, request, context):
-        """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
-        orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
-        forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-        the first dimension in group_by, then by the second, and so on. There is one row for
-        each combination of values that at least one order has.
+        """ListUsage returns the number and the total cost of the orders in the ledger. The orders are:
+        - for a caller with an owner, the orders of this owner
+        - for an operator, the orders of all owners
+        - for a caller whose API key is forwarded, the orders that were placed through Easel with
+        this API key
+
+        There is one row for each combination of values that at least one order has. Rows are sorted by
+        the first dimension in group_by, then by the second, and so on.
 
         If a forwarded API key has no orders, the call sends one request to the catalog to check the
         API key.

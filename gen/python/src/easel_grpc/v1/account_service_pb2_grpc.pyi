@@ -47,11 +47,14 @@ class AccountServiceStub:
         Easel to slow down.
     """
     ListUsage: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]
-    """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
-    orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
-    forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-    the first dimension in group_by, then by the second, and so on. There is one row for
-    each combination of values that at least one order has.
+    """ListUsage returns the number and the total cost of the orders in the ledger. The orders are:
+      - for a caller with an owner, the orders of this owner
+      - for an operator, the orders of all owners
+      - for a caller whose API key is forwarded, the orders that were placed through Easel with
+        this API key
+
+    There is one row for each combination of values that at least one order has. Rows are sorted by
+    the first dimension in group_by, then by the second, and so on.
 
     If a forwarded API key has no orders, the call sends one request to the catalog to check the
     API key.
@@ -83,11 +86,14 @@ class AccountServiceAsyncStub(AccountServiceStub):
         Easel to slow down.
     """
     ListUsage: _aio.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]  # type: ignore[assignment]
-    """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
-    orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
-    forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-    the first dimension in group_by, then by the second, and so on. There is one row for
-    each combination of values that at least one order has.
+    """ListUsage returns the number and the total cost of the orders in the ledger. The orders are:
+      - for a caller with an owner, the orders of this owner
+      - for an operator, the orders of all owners
+      - for a caller whose API key is forwarded, the orders that were placed through Easel with
+        this API key
+
+    There is one row for each combination of values that at least one order has. Rows are sorted by
+    the first dimension in group_by, then by the second, and so on.
 
     If a forwarded API key has no orders, the call sends one request to the catalog to check the
     API key.
@@ -128,11 +134,14 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _account_service_pb2.ListUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_account_service_pb2.ListUsageResponse, _abc.Awaitable[_account_service_pb2.ListUsageResponse]]:
-        """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
-        orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
-        forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-        the first dimension in group_by, then by the second, and so on. There is one row for
-        each combination of values that at least one order has.
+        """ListUsage returns the number and the total cost of the orders in the ledger. The orders are:
+          - for a caller with an owner, the orders of this owner
+          - for an operator, the orders of all owners
+          - for a caller whose API key is forwarded, the orders that were placed through Easel with
+            this API key
+
+        There is one row for each combination of values that at least one order has. Rows are sorted by
+        the first dimension in group_by, then by the second, and so on.
 
         If a forwarded API key has no orders, the call sends one request to the catalog to check the
         API key.

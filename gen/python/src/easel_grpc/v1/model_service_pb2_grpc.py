@@ -29,14 +29,17 @@ class ModelServiceStub(object):
     """ModelService returns the catalog's models and their inputs. Its calls are free.
 
     The server caches the records of models for each API key. observe_time shows the age of a record.
-    A call returns a cached record that is at most 10 minutes old. If this record is older than 1
-    minute, it is also refreshed in the background. A record that is older than 10 minutes is
-    refreshed before the call returns.
+    The age determines the use of a cached record:
+    - Up to 1 minute, calls return the record.
+    - Up to 10 minutes, calls return the record, and the server refreshes it in the background.
+    - After 10 minutes, the record is refreshed before the call returns.
 
     While the catalog is unavailable, asks Easel to slow down, or returns unreadable responses, calls
-    return cached records that are up to 24 hours old. During this time, a request is sent to the catalog at
-    most every 10 seconds. If the catalog rejects an API key or denies it access, all cached records
-    of the key are deleted. If a model no longer exists, its cached record is deleted.
+    return cached records that are up to 24 hours old. After a failed or slow request for a record,
+    the server waits at least 10 seconds before the next one.
+
+    If the catalog rejects an API key or denies it access, all cached records of the key are deleted.
+    If a model no longer exists, its cached record is deleted.
     """
 
     def __init__(self, channel):
@@ -61,14 +64,17 @@ class ModelServiceServicer(object):
     """ModelService returns the catalog's models and their inputs. Its calls are free.
 
     The server caches the records of models for each API key. observe_time shows the age of a record.
-    A call returns a cached record that is at most 10 minutes old. If this record is older than 1
-    minute, it is also refreshed in the background. A record that is older than 10 minutes is
-    refreshed before the call returns.
+    The age determines the use of a cached record:
+    - Up to 1 minute, calls return the record.
+    - Up to 10 minutes, calls return the record, and the server refreshes it in the background.
+    - After 10 minutes, the record is refreshed before the call returns.
 
     While the catalog is unavailable, asks Easel to slow down, or returns unreadable responses, calls
-    return cached records that are up to 24 hours old. During this time, a request is sent to the catalog at
-    most every 10 seconds. If the catalog rejects an API key or denies it access, all cached records
-    of the key are deleted. If a model no longer exists, its cached record is deleted.
+    return cached records that are up to 24 hours old. After a failed or slow request for a record,
+    the server waits at least 10 seconds before the next one.
+
+    If the catalog rejects an API key or denies it access, all cached records of the key are deleted.
+    If a model no longer exists, its cached record is deleted.
     """
 
     def ListModels(self, request, context):
@@ -121,14 +127,17 @@ class ModelService(object):
     """ModelService returns the catalog's models and their inputs. Its calls are free.
 
     The server caches the records of models for each API key. observe_time shows the age of a record.
-    A call returns a cached record that is at most 10 minutes old. If this record is older than 1
-    minute, it is also refreshed in the background. A record that is older than 10 minutes is
-    refreshed before the call returns.
+    The age determines the use of a cached record:
+    - Up to 1 minute, calls return the record.
+    - Up to 10 minutes, calls return the record, and the server refreshes it in the background.
+    - After 10 minutes, the record is refreshed before the call returns.
 
     While the catalog is unavailable, asks Easel to slow down, or returns unreadable responses, calls
-    return cached records that are up to 24 hours old. During this time, a request is sent to the catalog at
-    most every 10 seconds. If the catalog rejects an API key or denies it access, all cached records
-    of the key are deleted. If a model no longer exists, its cached record is deleted.
+    return cached records that are up to 24 hours old. After a failed or slow request for a record,
+    the server waits at least 10 seconds before the next one.
+
+    If the catalog rejects an API key or denies it access, all cached records of the key are deleted.
+    If a model no longer exists, its cached record is deleted.
     """
 
     @staticmethod

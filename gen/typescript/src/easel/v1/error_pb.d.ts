@@ -12,10 +12,12 @@ export declare const file_easel_v1_error: GenFile;
 /**
  * ErrorReason is the machine-readable reason for an error. Every error from Easel contains a
  * google.rpc.ErrorInfo. Its domain is "easel", and its reason is the name of one of these values.
+ *
  * The comment of each reason begins with the gRPC code of the error. Over REST, the HTTP status is
- * the usual status for this code, unless the comment names another status. If a reason is not
- * listed here, the server is newer than this contract. Handle such an error according to its gRPC
- * code.
+ * the usual status for this code, unless the comment names another status.
+ *
+ * If a reason is not listed here, the server is newer than this contract. Handle such an error
+ * according to its gRPC code.
  *
  * "Retryable" means that a retry may succeed. If a remedy follows this word, apply it before the
  * retry. Also wait for the delay in RetryInfo before the retry. If the error has no RetryInfo, use
@@ -108,9 +110,9 @@ export enum ErrorReason {
   CREDENTIAL_MALFORMED = 11,
 
   /**
-   * UNAUTHENTICATED. The call has neither a token nor a certificate that the server knows, or the
-   * caller's permissions have changed since the call started. Not retryable. Send a token or
-   * certificate that the operator has registered.
+   * UNAUTHENTICATED. The server cannot identify the caller by a token or a certificate. This error
+   * also ends a call if the permissions of its caller change during the call. Not retryable. Send a
+   * token or certificate that the operator has registered.
    *
    * @generated from enum value: CALLER_UNKNOWN = 12;
    */
@@ -183,9 +185,10 @@ export enum ErrorReason {
   PRICE_ABOVE_LIMIT = 31,
 
   /**
-   * RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
-   * reset_time, price_cents, remaining_cents (not for the budget of all teams) and, for a label's
-   * budget, label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
+   * RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget of the caller's team, of
+   * a label value or of all teams. The metadata has window, reset_time and price_cents. It also has
+   * remaining_cents, except for the budget of all teams. For the budget of a label value, it also
+   * has label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
    *
    * @generated from enum value: BUDGET_EXCEEDED = 32;
    */
@@ -216,17 +219,17 @@ export enum ErrorReason {
   SUBMISSION_IN_PROGRESS = 35,
 
   /**
-   * UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Repeat the call
-   * with the same idempotency_key, which is safe and returns the outcome. Without RetryInfo, Easel
-   * no longer sends the order, and an operator has to check the account.
+   * UNAVAILABLE. It is unknown whether the catalog accepted the order. If the error has no
+   * RetryInfo, Easel no longer sends the order, so an operator has to check the account. Retryable.
+   * Repeat the call with the same idempotency_key, which is safe and returns the outcome.
    *
    * @generated from enum value: SUBMISSION_OUTCOME_UNKNOWN = 36;
    */
   SUBMISSION_OUTCOME_UNKNOWN = 36,
 
   /**
-   * FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until
-   * the render is terminal, or set force.
+   * FAILED_PRECONDITION. The render is not terminal or may still be refunded, and force is not set.
+   * Retryable. Wait until the render is settled, or set force.
    *
    * @generated from enum value: GENERATION_ACTIVE = 37;
    */

@@ -19,10 +19,12 @@ export const ErrorReasonSchema = /*@__PURE__*/
 /**
  * ErrorReason is the machine-readable reason for an error. Every error from Easel contains a
  * google.rpc.ErrorInfo. Its domain is "easel", and its reason is the name of one of these values.
+ *
  * The comment of each reason begins with the gRPC code of the error. Over REST, the HTTP status is
- * the usual status for this code, unless the comment names another status. If a reason is not
- * listed here, the server is newer than this contract. Handle such an error according to its gRPC
- * code.
+ * the usual status for this code, unless the comment names another status.
+ *
+ * If a reason is not listed here, the server is newer than this contract. Handle such an error
+ * according to its gRPC code.
  *
  * "Retryable" means that a retry may succeed. If a remedy follows this word, apply it before the
  * retry. Also wait for the delay in RetryInfo before the retry. If the error has no RetryInfo, use

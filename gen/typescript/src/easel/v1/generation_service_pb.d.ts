@@ -103,10 +103,11 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * Key that identifies this order, such as a UUID. Create a new key for each new order, store it
    * before the first call, and send it with each retry.
    *
-   * 1 to 255 visible ASCII characters, unique under the API key. If the server has one API key for
-   * many callers, each owner has its own keys: two teams that choose the same key place two orders.
-   * All anonymous callers count as one caller. Over REST, the header Idempotency-Key may contain
-   * the key.
+   * 1 to 255 visible ASCII characters. Over REST, the header Idempotency-Key may contain the key.
+   *
+   * A key must be unique under the API key. If the server has one API key for many callers, a key
+   * must be unique only for its owner: two teams that choose the same key place two orders. All
+   * callers that the server does not identify share one set of keys.
    *
    * @generated from field: string idempotency_key = 4;
    */
@@ -118,8 +119,11 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    *
    * Easel requests a quote before the order, because the catalog itself has no such limit. If the
    * price rises between the quote and the order, the higher price is charged and returned in
-   * cost_cents. No new quote is requested for an order that may already exist. If several calls
-   * with the same idempotency_key run concurrently, the limit of the first call applies.
+   * cost_cents.
+   *
+   * A repeated request for an order that may already exist requests no new quote, and its limit is
+   * ignored. If several calls with the same idempotency_key run concurrently, the limit of the call
+   * that places the order applies.
    *
    * @generated from field: optional int64 max_cost_cents = 5;
    */
@@ -145,16 +149,17 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * applies, even if a repeated request has a different one. If the catalog accepted the order in
    * time, a repeated request returns the render, even after the expire_time.
    *
-   * If the order expires and no attempt can have reached the catalog, Easel withdraws it and
-   * releases its reserved price. Its idempotency_key is then free, and order_outcome in the
-   * ORDER_EXPIRED error is not "unknown". A repeated request counts as a new order: it needs a
-   * later expire_time or none, because a new order whose expire_time has already passed also fails
-   * with ORDER_EXPIRED.
+   * If the order expires before any attempt can have reached the catalog, order_outcome in the
+   * ORDER_EXPIRED error is not "unknown":
+   *   - Easel withdraws the order and releases its reserved price.
+   *   - The idempotency_key is free. A repeated request counts as a new order, so it needs a later
+   *     expire_time or none.
    *
-   * If the order expires and an attempt may have reached the catalog, its outcome stays unknown,
-   * its idempotency_key stays in use, and order_outcome is "unknown". Until an operator has checked
-   * the account and recorded the outcome, a repeated request fails with ORDER_EXPIRED, even if it
-   * has a later expire_time.
+   * If the order expires after an attempt may have reached the catalog, order_outcome is "unknown":
+   *   - The idempotency_key stays in use, and an operator has to check the account and record the
+   *     outcome.
+   *   - Until then, a repeated request fails with ORDER_EXPIRED, even if it has a later
+   *     expire_time.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 7;
    */
@@ -182,8 +187,8 @@ export declare type CreateGenerationResponse = Message<"easel.v1.CreateGeneratio
   generation?: Generation | undefined;
 
   /**
-   * Whether another call with the same idempotency_key placed the order. If true, this call sent no
-   * order to the catalog. False if this call sent or resent the order.
+   * Whether the order was sent to the catalog by another call with the same idempotency_key. False
+   * if this call sent the order, even if an earlier call may also have sent it.
    *
    * @generated from field: bool replayed = 2;
    */
@@ -300,8 +305,9 @@ export declare type GenerationFilter = Message<"easel.v1.GenerationFilter"> & {
   /**
    * States to include. If empty, all states except STATE_DELETED.
    *
-   * STATE_QUEUED also matches renders that have never had a recognized state. STATE_UNRECOGNIZED
-   * matches no render in the ledger, because the ledger never records this state.
+   * STATE_QUEUED also matches renders for which the ledger has not recorded any state yet.
+   * STATE_UNRECOGNIZED matches only renders that are not in the ledger, because the ledger does not
+   * record this state.
    *
    * @generated from field: repeated easel.v1.State states = 2;
    */
@@ -593,9 +599,9 @@ export declare type Heartbeat = Message<"easel.v1.Heartbeat"> & {
   /**
    * Error of the last failed poll, shortened to 1 KiB. Empty after a successful poll.
    *
-   * If the server has one API key for all callers, the poll may have read a render of another
-   * owner. The caller then sees only the kind of the error, such as "unavailable". Operators see
-   * the complete error.
+   * If the server has a callers file, only operators see every error completely. Other callers see
+   * the complete error only if the failed poll was about the watched render. Otherwise, they see
+   * only the kind of the error, such as "unavailable".
    *
    * @generated from field: string last_error = 5;
    */
@@ -681,11 +687,15 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
    * received. Unchanged renders are not sent again.
    *
    * If no render has changed, the stream starts with caught_up, which also counts the unchanged
-   * renders that were not sent. If generation_ids is set, the etags of other renders are ignored. If generation_ids is
-   * empty, each render in known_etags that the catalog no longer lists is read once. If the render
-   * still exists and the caller may see it, the stream includes it. Otherwise, the stream reports
-   * it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you
-   * no longer need. Renders that do not match the filter are ignored.
+   * renders. The etags of renders that do not match the filter are ignored.
+   *
+   * If generation_ids is set, the etags of all other renders are ignored.
+   *
+   * If generation_ids is empty, each render in known_etags that the catalog no longer lists is read
+   * once:
+   *   - If the render still exists and the caller may see it, the stream includes it. Otherwise,
+   *     the stream reports it with STATE_DELETED.
+   *   - Each of these reads counts as a poll, so omit settled renders that you no longer need.
    *
    * Over REST, add knownEtags[id]=etag to the query for each render, or send many etags in the body
    * of a POST.
@@ -698,9 +708,9 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
    * Filter for the renders of the stream. If unset, no render is filtered out. filter.states must
    * be empty, because states change. See ListGenerationsRequest.filter.
    *
-   * The stream neither sends nor counts renders that do not match the filter, and does not wait
-   * until they are finished. If a requested ID has no render, the stream reports the ID with
-   * STATE_DELETED, even if a filter is set.
+   * The stream ignores renders that do not match the filter: it does not send them, count them, or
+   * wait for them to finish. If the catalog has no render with a requested ID, the stream reports
+   * the ID with STATE_DELETED even if a filter is set.
    *
    * @generated from field: easel.v1.GenerationFilter filter = 5;
    */
@@ -1222,8 +1232,8 @@ export declare type DeleteGenerationRequest = Message<"easel.v1.DeleteGeneration
   allowMissing: boolean;
 
   /**
-   * Whether to delete a render that is not terminal. The catalog does not specify whether it then
-   * refunds the price or stops the render.
+   * Whether to delete a render that is not terminal or may still be refunded. The catalog does not
+   * specify whether it then refunds the price or stops the render.
    *
    * @generated from field: bool force = 3;
    */
@@ -1456,34 +1466,41 @@ export declare const GenerationService: GenService<{
    * The idempotency_key identifies the order. After any error, timeout or crash, send the same
    * request again within 12 hours, with the same idempotency_key and under the same API key. The
    * order is charged only once. Easel itself resends an order only with the same idempotency_key,
-   * bytes and API key. If the caller disconnects when the order may already have been sent to the
-   * catalog, Easel continues to retry the order. It stops at the caller's deadline, or a minute
-   * after the disconnection if that is earlier.
+   * bytes and API key.
    *
    * Easel retries failed attempts until the caller's deadline, or for a minute if the call has no
-   * deadline. If this time ends before an attempt succeeds, the error describes the last response
-   * from the catalog. If the order is still unsent one second before the deadline, Easel withdraws
-   * it, so that there is time to record the outcome. If the timeout of the call is shorter than 10
-   * seconds, Easel withdraws an unsent order when a tenth of the timeout remains.
+   * deadline. If no attempt succeeds in this time, the error describes the last response from the
+   * catalog. There are three exceptions:
+   *   - If the order is still unsent one second before the deadline, Easel withdraws the order. The
+   *     remaining time is needed to record the outcome. If the timeout of the call is shorter than
+   *     10 seconds, Easel withdraws the order when a tenth of the timeout remains.
+   *   - If the caller disconnects before the order can have reached the catalog, Easel withdraws
+   *     the order, unless another call waits for it.
+   *   - If the caller disconnects later, Easel continues to retry until the caller's deadline, but
+   *     for at most a minute.
+   *
+   * If the outcome is still unknown after these retries, and the server has one API key for all
+   * callers, the server resends the order in the background.
    *
    * Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
    * the ledger:
    *   - "not_placed": no order exists for this idempotency_key. Returned only if the server has a
    *     durable ledger and one API key for all callers.
    *   - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
-   *     idempotency_key may have placed one. Returned if this call sent nothing to the catalog, or
-   *     if the first attempt that this ledger has recorded got a definite rejection (see below)
-   *     from the catalog. If an earlier call may have placed the order, never send the order with
-   *     another idempotency_key.
+   *     idempotency_key may have placed one. Never send the order with another idempotency_key,
+   *     unless you know that no earlier call placed it.
    *   - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
+   *
+   * The outcome is "not_placed_by_this_call" in two cases. Either this call sent nothing to the
+   * catalog, or the catalog definitely rejected the first attempt that this ledger has recorded.
+   * A rejection is definite if the response has:
+   *   - the HTTP status 400, 401, 402, 403, 404, 413 or 422, a body in the form of the catalog's own
+   *     errors, and an error code that is not about the idempotency key
+   *   - or the HTTP status 409 and the code API_KEY_DAILY_CAP
    *
    * If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
    * gRPC library of the client or of the server. If the server's library rejects a message because
    * it exceeds the size limit, nothing was sent to the catalog.
-   *
-   * A rejection is definite if its HTTP status is 400, 401, 402, 403, 404, 413 or 422, its body has
-   * the form of the catalog's own errors, and its error code is not about the idempotency key. A
-   * 409 with the code API_KEY_DAILY_CAP is also definite.
    *
    * Errors:
    *   - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
@@ -1526,9 +1543,11 @@ export declare const GenerationService: GenService<{
   },
   /**
    * GetGeneration returns one render. If the render is being watched under the same API key, the
-   * response has the latest state from the watch, even while the catalog does not respond.
-   * observe_time shows the age of this state, and max_staleness limits the age. If the render is
-   * not being watched, or the state is too old, the call sends one request to the catalog.
+   * response has the latest state that the watch has received. Such a response needs no request to
+   * the catalog. observe_time shows the age of the state.
+   *
+   * Otherwise, or if the state from the watch is older than max_staleness, the call sends one
+   * request to the catalog.
    *
    * Errors:
    *   - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render, or it belongs
@@ -1543,20 +1562,22 @@ export declare const GenerationService: GenService<{
   },
   /**
    * ListGenerations returns the renders that were ordered through Easel, sorted by the time of the
-   * order, newest first. A caller sees the renders of its owner, and an operator sees the renders
-   * of all owners. A caller whose API key is forwarded sees the renders that were ordered with this
-   * API key.
+   * order, newest first. The list contains:
+   *   - for a caller with an owner, the renders of this owner
+   *   - for an operator, the renders of all owners
+   *   - for a caller whose API key is forwarded, the renders that were ordered with this API key
    *
    * Each render has the state that the ledger has recorded. The result and the inputs come from the
    * catalog's list, which is up to a second old. They are missing if the catalog's list does not
    * have the render, or if the catalog does not respond. Deleted renders are listed only if
    * filter.states contains STATE_DELETED.
    *
-   * Some callers can see every render of an API key: operators, callers whose API key is forwarded,
-   * and all callers of a server that identifies callers neither by a callers file nor by
-   * certificates. If their filter has no labels and no owner, the list ends with the renders that
-   * are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
-   * in the catalog's list. If the catalog does not respond, the pages with these renders fail.
+   * The list ends with the renders that are in the catalog's list but not in the ledger, if the
+   * filter has no labels and no owner, and the caller can see every render of an API key. These
+   * callers are operators, callers whose API key is forwarded, and all callers of a server without
+   * a callers file and without client certificates. Renders that are not in the ledger have no
+   * owner and are sorted as in the catalog's list. If the catalog does not respond, the pages with
+   * these renders fail.
    *
    * Errors:
    *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
@@ -1586,15 +1607,17 @@ export declare const GenerationService: GenService<{
     output: typeof WaitGenerationResponseSchema;
   },
   /**
-   * WatchGeneration sends the latest state of a render immediately and after each change. The
-   * stream ends with OK only when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. If
+   * WatchGeneration sends the latest state of a render immediately and after each change. If
    * changes arrive faster than the caller reads, the stream skips intermediate states, but never
-   * the last one. While nothing changes, heartbeats report the condition of the catalog.
+   * the last one. The stream ends with OK only when the render is terminal. With
+   * WATCH_UNTIL_SETTLED, it ends with OK only when the render is settled.
    *
-   * If the catalog fails, the watch continues, and heartbeats report the failure. A caller can end
-   * a watch at any time. This never affects the render or its price. Over REST, a watch is a stream
-   * of server-sent events (Accept: text/event-stream) or of JSON lines (Accept:
-   * application/x-ndjson).
+   * While nothing changes, heartbeats report the condition of the catalog. If the catalog fails,
+   * the watch continues. A caller can end a watch at any time, which never affects the render or
+   * its price.
+   *
+   * Over REST, a watch is a stream of server-sent events (Accept: text/event-stream) or of JSON
+   * lines (Accept: application/x-ndjson).
    *
    * Errors:
    *   - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
@@ -1617,21 +1640,25 @@ export declare const GenerationService: GenService<{
     output: typeof WatchGenerationResponseSchema;
   },
   /**
-   * WatchGenerations watches many renders on one stream: the renders that the request names or, if
-   * it names none, all renders that the catalog lists for the API key, including new ones. The
-   * messages about each render are the same as in WatchGeneration.
+   * WatchGenerations watches many renders on one stream. The messages about each render are the
+   * same as in WatchGeneration.
    *
-   * If the request names renders, the stream ends with OK when all of them are terminal or, with
-   * WATCH_UNTIL_SETTLED, settled.
+   * If generation_ids is set, the stream includes only these renders. These rules apply:
+   *   - The stream ends with OK when all of them are terminal. With WATCH_UNTIL_SETTLED, it ends
+   *     with OK when all of them are settled.
+   *   - If the catalog has no render with a requested ID, the stream reports the ID with
+   *     STATE_DELETED and continues.
    *
-   * If the request names no renders, the stream never ends with OK. It follows each render until
-   * its cost is final. If another client of the catalog deletes a render, the stream reports the
-   * deletion only if the render was not terminal. The catalog lists only recent renders, so a
-   * render that is missing from its list may still exist.
+   * If generation_ids is empty, the stream includes all renders that the catalog lists for the API
+   * key, including new renders. These rules apply:
+   *   - The stream never ends with OK. It follows each render until its cost is final.
+   *   - If another client of the catalog deletes a render, the stream reports the deletion only if
+   *     the render was not terminal.
+   *   - The catalog lists only recent renders, so a render that is missing from its list may still
+   *     exist.
    *
-   * If the catalog has no render with a requested ID, the stream reports the ID with STATE_DELETED
-   * and continues. The stream has the same errors as WatchGeneration. To resume it, send
-   * known_etags. Over REST, use POST to send many IDs and etags in the body.
+   * The stream has the same errors as WatchGeneration. To resume it, send known_etags. Over REST,
+   * use POST to send many IDs and etags in the body.
    *
    * Errors:
    *   - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
@@ -1657,9 +1684,10 @@ export declare const GenerationService: GenService<{
    *
    * Errors:
    *   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
-   *     or a caller that is not an operator has set filter.owner. A caller whose API key is
-   *     forwarded also gets this error, because the ledger stores events only for orders that were
-   *     placed with the server's API key. Use WatchGenerations instead.
+   *     or a caller that is not an operator has set filter.owner.
+   *   - INVALID_ARGUMENT, INVALID_REQUEST: the server forwards its callers' API keys. The ledger
+   *     stores no events for orders that were placed with forwarded API keys. Use WatchGenerations
+   *     instead.
    *   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
    *   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
    *     the server is stopping, or the stream has reached its maximum age.
@@ -1673,15 +1701,18 @@ export declare const GenerationService: GenService<{
     output: typeof WatchEventsResponseSchema;
   },
   /**
-   * DownloadGeneration streams the bytes of a result in chunks. In the first chunk, info is set. In
-   * the last chunk, summary is set if the complete result was read. If a request to the catalog is
-   * interrupted, Easel resumes it and the stream continues. The stream ends with OK only if every
+   * DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
+   * chunk has summary if the complete result was read. If a request to the catalog is interrupted,
+   * Easel resumes the request, and the stream continues. The stream ends with OK only if every
    * requested byte was sent.
    *
-   * If the operator keeps copies of results, each result is copied once after its render succeeds.
-   * Downloads then read the copy, even while the catalog is unavailable or after the catalog has
-   * deleted the render. A text result can be downloaded as a file only if there is a copy.
-   * DeleteGeneration also deletes the copy, unless the operator keeps the team's copies.
+   * The operator can configure Easel to copy each result once after its render succeeds. These rules
+   * apply to copies:
+   *   - Downloads read the copy, even while the catalog is unavailable or after the catalog has
+   *     deleted the render.
+   *   - A text result can be downloaded as a file only if there is a copy.
+   *   - DeleteGeneration also deletes the copy, unless the operator has configured Easel to keep
+   *     the copies of deleted results of the team.
    *
    * Over REST, the body of the response contains only the bytes of the result. The headers Range,
    * ETag and Content-Length are supported. If reading fails after the headers were sent, the
@@ -1711,7 +1742,8 @@ export declare const GenerationService: GenService<{
    * The server records such a deletion in its audit log.
    *
    * Errors:
-   *   - FAILED_PRECONDITION, GENERATION_ACTIVE: the render is not terminal, and force is not set.
+   *   - FAILED_PRECONDITION, GENERATION_ACTIVE: force is not set, and the render is not terminal or
+   *     may still be refunded.
    *   - NOT_FOUND, GENERATION_NOT_FOUND: there is no such render, and allow_missing is not set.
    *
    * @generated from rpc easel.v1.GenerationService.DeleteGeneration
