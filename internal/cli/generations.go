@@ -120,7 +120,7 @@ func (s *session) printGenerations(generations []*easelv1.Generation) {
 type deleteCmd struct {
 	callFlags
 	ID           string `arg:"" name:"id" help:"ID of the render."`
-	Force        bool   `help:"Delete the render even if it is not finished. Its price might not be refunded."`
+	Force        bool   `help:"Delete the render even if it is not finished, or may still be refunded. Its price might not be refunded."`
 	AllowMissing bool   `help:"Do not fail if the render does not exist."`
 }
 

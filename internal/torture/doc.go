@@ -1,8 +1,8 @@
 // Package torture kills the real program while it places paid orders.
 //
-// Callers place orders through real facades. Behind the facades is one real sandbox, which stores its accounts in a
-// file. Each facade and the sandbox run in their own process. Relays pass the bytes between callers, facades and the
-// sandbox. A relay can cut, reset or silence a connection. It can also kill a process at an exact point of an order:
+// A facade is a process of the easel server. Callers place orders through several facades, which use one sandbox of the
+// catalog. The sandbox is also a process, and stores its accounts in a file. Relays are proxies between callers, facades
+// and the sandbox. A relay can cut, reset or silence a connection. It can also kill a process at an exact point of an order:
 // before the order is sent, in the middle of its bytes, after the catalog has received it, in the middle of the
 // response, and before or after the caller receives the response. A killed process is restarted, and callers repeat
 // their idempotency keys at any running facade. In runs with a ledger, callers of several teams share one API key, and
