@@ -156,7 +156,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.poll.ready", Kind: Gauge, Unit: "{request}", From: Hub,
-		Text: "Polls that may be sent immediately: the lowest number among the API keys.",
+		Text: "Number of polls that may be sent immediately, for the API key with the lowest number.",
 	},
 	{
 		Name: "easel.poll.rate", Kind: Gauge, Unit: "{request}/s", From: Hub,
@@ -191,7 +191,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.order.charged", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
-		Text: "Euro cents charged for orders, as stated in the catalog's responses; refunds are not subtracted. A repeated order counts again if a ledger in memory has deleted the order.",
+		Text: "Euro cents charged for orders, as stated in the catalog's responses; refunds are not subtracted. An order that a ledger in memory has deleted counts again if repeated.",
 	},
 	{
 		Name: "easel.ledger.up", Kind: Gauge, Unit: "{ledger}", From: Ledger,
@@ -251,7 +251,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.content.copies", Kind: Counter, Unit: "{copy}", From: Contents, Labels: []Label{copyOutcome},
-		Text: "Attempts by this process to copy a result into the store at EASEL_CONTENT_URL. failed: the result is copied later, unless easel.content.failed counts the result.",
+		Text: "Attempts by this process to copy a result into the store at EASEL_CONTENT_URL. After a failed attempt, Easel tries again for up to a week.",
 	},
 	{
 		Name: "easel.content.copied", Kind: Counter, Unit: "By", From: Contents,
@@ -275,7 +275,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "db.client.operation.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
-		Labels: []Label{{Name: "db.system.name", Values: []string{"sqlite", "postgresql"}}, {Name: "db.operation.name", Of: `"statements" for the statements of one round trip, or "commit"`}, {Name: "error.type", Of: "Go error types, if the operation failed"}},
+		Labels: []Label{{Name: "db.system.name", Values: []string{"sqlite", "postgresql"}}, {Name: "db.operation.name", Of: `"statements" for one round trip with statements, or "commit"`}, {Name: "error.type", Of: "Go error types, if the operation failed"}},
 		Text:   "Operations on the ledger's database.",
 	},
 	{
