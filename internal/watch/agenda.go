@@ -207,7 +207,7 @@ func (a *agenda) pollAfter(e *generation, gap time.Duration, jitter float64, now
 }
 
 // scheduleNext schedules the next poll after a response. A terminal generation is polled until its cost is final. The schedule of
-// these polls does not depend on the durations of earlier generations, which say nothing about the time of a refund.
+// these polls does not depend on the durations of earlier generations, because they do not predict when a refund arrives.
 func (a *agenda) scheduleNext(e *generation, now time.Time) {
 	e.polling.failures, e.polling.lastErr = 0, ""
 	curve, age := schedule.Unlearned, now.Sub(e.ended)
