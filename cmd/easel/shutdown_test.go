@@ -81,7 +81,7 @@ func TestTelemetryFlushHasOneSecondDuringSlowShutdown(t *testing.T) {
 			b, _ := newBackground(limit)
 			began := time.Now()
 			b.beginStop()
-			time.Sleep(12 * time.Second) // simulates earlier stages that take longer than the drain timeout, which is 10 s or 1 s
+			time.Sleep(12 * time.Second) // simulates earlier stages that take longer than either drain timeout
 			b.closeAt(stopTelemetry, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 			b.stop(t.Context())
 			if took := time.Since(began); took != want {

@@ -204,8 +204,8 @@ func (t *transaction) markBudgeted(id string, limits map[string]Limits) error {
 }
 
 // Renew extends a lease by [OrderLease], and reports whether the next attempt may be sent. timeLeft is the time within which
-// the attempt must be sent. The holder of the lease must call Renew before each attempt. If the order's expire time has passed
-// and no other process has leased the order, the error is [ErrOrderExpired].
+// the attempt must be sent. The holder of the lease must call Renew before each attempt. If the order has expired, and the lease
+// is its latest one, the error is [ErrOrderExpired].
 func (l *Ledger) Renew(ctx context.Context, id string, lease int, apiKey string) (maySend bool, timeLeft time.Duration, err error) {
 	err = l.runTx(ctx, func(tx *transaction) error {
 		o, err := l.lockOrder(tx, apiKey, `id = $1`, id)

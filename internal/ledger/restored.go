@@ -85,7 +85,7 @@ func Unseal(ctx context.Context, url string, by By) (heldOrders int64, err error
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		rows, err := tx.exec(`DELETE FROM facts WHERE name = $1`, sealedFact)
 		if err == nil && rows == 0 {
-			err = errors.New("EASEL_LEDGER_URL: this ledger is not sealed, so servers can already use it")
+			err = errors.New("EASEL_LEDGER_URL: this ledger is not sealed: servers can use it without unsealing")
 		}
 		if err == nil && tx.l.IsShared() {
 			err = tx.execAll(`DROP FUNCTION refuse_sealed CASCADE`)

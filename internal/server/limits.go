@@ -19,7 +19,7 @@ var retryInfo = &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}
 type counts struct {
 	kind      string              // name in error messages, such as "calls"
 	each, all int                 // maximum number of concurrent calls, streams or renders: of each caller, and of all callers together
-	reason    easelv1.ErrorReason // error reason for calls above the caller's maximum
+	reason    easelv1.ErrorReason // error reason for a caller that would exceed its maximum
 	remedy    string              // advice for a caller that would exceed its maximum; ends the error message
 
 	mu    sync.Mutex

@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// typeChecker checks that a changed package compiles. Building the package would take much longer: a second for each
-// bug.
+// typeChecker checks that a package compiles with a seeded bug. Building the package would take much longer, about a
+// second for each of the bugs.
 type typeChecker struct {
 	fset     *token.FileSet
 	importer types.Importer

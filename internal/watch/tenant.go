@@ -273,9 +273,9 @@ func (t *tenant) noteCut(isCut bool) {
 	t.list.cut = isCut
 }
 
-// discoverListed adds the listed generations to the watches of all generations. It removes a settled generation from these
-// watches if the generation has not been listed for the time forgetAfter, and if each of the watches has delivered the
-// generation's latest state.
+// discoverListed adds the generations in the catalog's list to each watch that covers all generations. It removes a settled
+// generation from these watches when the list has not contained the generation for the time forgetAfter, and each of the watches
+// has delivered its latest state.
 func (t *tenant) discoverListed(records []catalog.Version, now time.Time) {
 	all := t.coversList()
 	for i := range records {

@@ -158,7 +158,7 @@ type Account struct {
 	// balance, it is the time when the ledger returned the budgets.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
 	// JSON members of the catalog's record that have no field in this contract, unchanged. They never
-	// include an API key. Unset if the caller may not see the balance.
+	// include an API key. Unset if balance_cents is hidden from the caller.
 	//
 	// Numbers are doubles: do not rely on integers beyond 2^53.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,4,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
@@ -167,8 +167,8 @@ type Account struct {
 	// There is one budget for each window that has a limit: first the daily budget, then the monthly
 	// budget.
 	Budgets []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	// Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted.
-	// It is omitted if the response would otherwise exceed 4 MiB, the default limit of gRPC clients.
+	// Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted:
+	// if the response would otherwise exceed 4 MiB, the default limit of gRPC clients.
 	OmittedFields []string `protobuf:"bytes,6,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -109,10 +109,10 @@ const (
 	// FAILED_PRECONDITION. The price exceeds max_cost_cents. The metadata has both amounts:
 	// price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
 	ErrorReason_PRICE_ABOVE_LIMIT ErrorReason = 31
-	// RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget of the caller's team, of
-	// a label value or of all teams. The metadata has window, reset_time and price_cents. It also has
-	// remaining_cents, except for the budget of all teams. For the budget of a label value, it also
-	// has label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
+	// RESOURCE_EXHAUSTED (HTTP 402). The price exceeds a remaining budget. The metadata has window,
+	// reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label's
+	// budget, it has label_name and label_value. Retryable. Wait until reset_time. There is no
+	// RetryInfo.
 	ErrorReason_BUDGET_EXCEEDED ErrorReason = 32
 	// RESOURCE_EXHAUSTED. The API key has reached the daily spending limit that the catalog has set
 	// for it. QuotaFailure has the details. Retryable. Wait until the next day. There is no

@@ -509,8 +509,8 @@ type CreateGenerationResponse struct {
 	// The render. A repeated request returns the same render, in the latest state that the server can
 	// read.
 	Generation *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// Whether the order was sent to the catalog by another call with the same idempotency_key. False
-	// if this call sent the order, even if an earlier call may also have sent it.
+	// Whether another call with the same idempotency_key sent the order. False if this call sent the
+	// order, even if an earlier call may also have sent it.
 	Replayed      bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -113,7 +113,7 @@ class Account(_message.Message):
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
         """JSON members of the catalog's record that have no field in this contract, unchanged. They never
-        include an API key. Unset if the caller may not see the balance.
+        include an API key. Unset if balance_cents is hidden from the caller.
 
         Numbers are doubles: do not rely on integers beyond 2^53.
         """
@@ -128,8 +128,8 @@ class Account(_message.Message):
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted.
-        It is omitted if the response would otherwise exceed 4 MiB, the default limit of gRPC clients.
+        """Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted:
+        if the response would otherwise exceed 4 MiB, the default limit of gRPC clients.
         """
 
     def __init__(

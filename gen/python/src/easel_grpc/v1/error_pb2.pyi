@@ -95,10 +95,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
     """
     BUDGET_EXCEEDED: _ErrorReason.ValueType  # 32
-    """RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget of the caller's team, of
-    a label value or of all teams. The metadata has window, reset_time and price_cents. It also has
-    remaining_cents, except for the budget of all teams. For the budget of a label value, it also
-    has label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
+    """RESOURCE_EXHAUSTED (HTTP 402). The price exceeds a remaining budget. The metadata has window,
+    reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label's
+    budget, it has label_name and label_value. Retryable. Wait until reset_time. There is no
+    RetryInfo.
     """
     API_KEY_DAILY_CAP: _ErrorReason.ValueType  # 33
     """RESOURCE_EXHAUSTED. The API key has reached the daily spending limit that the catalog has set
@@ -345,10 +345,10 @@ PRICE_ABOVE_LIMIT: ErrorReason.ValueType  # 31
 price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
 """
 BUDGET_EXCEEDED: ErrorReason.ValueType  # 32
-"""RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget of the caller's team, of
-a label value or of all teams. The metadata has window, reset_time and price_cents. It also has
-remaining_cents, except for the budget of all teams. For the budget of a label value, it also
-has label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
+"""RESOURCE_EXHAUSTED (HTTP 402). The price exceeds a remaining budget. The metadata has window,
+reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label's
+budget, it has label_name and label_value. Retryable. Wait until reset_time. There is no
+RetryInfo.
 """
 API_KEY_DAILY_CAP: ErrorReason.ValueType  # 33
 """RESOURCE_EXHAUSTED. The API key has reached the daily spending limit that the catalog has set

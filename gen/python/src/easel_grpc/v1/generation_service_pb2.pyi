@@ -333,8 +333,8 @@ class CreateGenerationResponse(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     REPLAYED_FIELD_NUMBER: _builtins.int
     replayed: _builtins.bool
-    """Whether the order was sent to the catalog by another call with the same idempotency_key. False
-    if this call sent the order, even if an earlier call may also have sent it.
+    """Whether another call with the same idempotency_key sent the order. False if this call sent the
+    order, even if an earlier call may also have sent it.
     """
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:

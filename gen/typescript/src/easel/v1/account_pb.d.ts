@@ -46,7 +46,7 @@ export declare type Account = Message<"easel.v1.Account"> & {
 
   /**
    * JSON members of the catalog's record that have no field in this contract, unchanged. They never
-   * include an API key. Unset if the caller may not see the balance.
+   * include an API key. Unset if balance_cents is hidden from the caller.
    *
    * Numbers are doubles: do not rely on integers beyond 2^53.
    *
@@ -65,8 +65,8 @@ export declare type Account = Message<"easel.v1.Account"> & {
   budgets: Budget[];
 
   /**
-   * Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted.
-   * It is omitted if the response would otherwise exceed 4 MiB, the default limit of gRPC clients.
+   * Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted:
+   * if the response would otherwise exceed 4 MiB, the default limit of gRPC clients.
    *
    * @generated from field: repeated string omitted_fields = 6;
    */

@@ -185,10 +185,10 @@ export enum ErrorReason {
   PRICE_ABOVE_LIMIT = 31,
 
   /**
-   * RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget of the caller's team, of
-   * a label value or of all teams. The metadata has window, reset_time and price_cents. It also has
-   * remaining_cents, except for the budget of all teams. For the budget of a label value, it also
-   * has label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
+   * RESOURCE_EXHAUSTED (HTTP 402). The price exceeds a remaining budget. The metadata has window,
+   * reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label's
+   * budget, it has label_name and label_value. Retryable. Wait until reset_time. There is no
+   * RetryInfo.
    *
    * @generated from enum value: BUDGET_EXCEEDED = 32;
    */

@@ -187,8 +187,8 @@ export declare type CreateGenerationResponse = Message<"easel.v1.CreateGeneratio
   generation?: Generation | undefined;
 
   /**
-   * Whether the order was sent to the catalog by another call with the same idempotency_key. False
-   * if this call sent the order, even if an earlier call may also have sent it.
+   * Whether another call with the same idempotency_key sent the order. False if this call sent the
+   * order, even if an earlier call may also have sent it.
    *
    * @generated from field: bool replayed = 2;
    */
